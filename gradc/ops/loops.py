@@ -1,0 +1,156 @@
+"""Loop forms: what the schedule needs to know to turn a node into loops.
+
+A form says how the elements of the result follow from those of the operands, in terms of axes
+alone. Axis `k` of a form is axis `k` of the node's result; reduced axes come after those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gradc.types import Dim
+
+__all__ = [
+    "Accumulate",
+    "Affine",
+    "Assemble",
+    "Call",
+    "Contract",
+    "Cumulate",
+    "Elementwise",
+    "Fill",
+    "Form",
+    "Gather",
+    "Map",
+    "Reshape",
+    "Scatter",
+    "Update",
+    "View",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """An index: `offset + sum(step * axis for axis, step in terms)`."""
+
+    offset: Dim = 0
+    terms: tuple[tuple[int, Dim], ...] = ()
+
+
+Map: TypeAlias = "tuple[Affine, ...]"
+
+
+def axis(k: int, step: Dim = 1, offset: Dim = 0) -> Affine:
+    """The index `offset + step * axis k`."""
+    return Affine(offset, ((k, step),))
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """Element `i` of the result from elements `i` of the operands, by the op's scalar form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """No operands to read element by element: a number, an axis number or a dimension.
+
+    `what` is `value` (attrs.value of the node, an array or a number), `iota` (axis `axis`) or
+    `dim` (attrs.value, a Dim).
+    """
+
+    what: str
+    axis: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`result[axes] = operand[map]`: transpose, broadcast, slice, flip, diagonal."""
+
+    map: Map
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape:
+    """The operand's elements in row-major order, under another shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate:
+    """Combine the operand's elements over its axes `over` by the elementwise op `combine`:
+    `add`, `multiply`, `maximum`, `minimum`, starting from `init`."""
+
+    combine: str
+    over: tuple[int, ...]
+    init: float
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """A sum of products: labels of the axes of the left and right operand and of the result."""
+
+    lhs: tuple[int, ...]
+    rhs: tuple[int, ...]
+    out: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assemble:
+    """Operand k fills `result[offset + step * axis]` (`maps[k]`, over the operand's own axes);
+    what no operand reaches is `fill`. `whole` says that the operands tile the result."""
+
+    maps: tuple[Map, ...]
+    fill: float
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The first operand, but for `result[maps]` (over the second operand's axes), which is the
+    second."""
+
+    map: Map
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Advanced indexing. Operand 0 is read at the indices in operands 1.. along its `axes`; the
+    common shape of the indices (`rank` axes) stands at position `at` of the result, among the
+    axes of operand 0 that are not indexed."""
+
+    axes: tuple[int, ...]
+    at: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """The transpose of `Gather`: operand 0 (shaped like a gather's result) is added (`add`) or
+    written (`set`, over operand 1 first) into the result at the indices in the operands after."""
+
+    axes: tuple[int, ...]
+    at: int
+    rank: int
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulate:
+    """Running combination along one axis; `reverse` from the end."""
+
+    combine: str
+    axis: int
+    reverse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A library routine: `potrf`, `trsm`, `gesv`, ... on the last two axes, once a batch item."""
+
+    routine: str
+
+
+Form: TypeAlias = (
+    "Elementwise | Fill | View | Reshape | Accumulate | Contract | Assemble | Update | Gather"
+    " | Scatter | Cumulate | Call"
+)
