@@ -115,12 +115,13 @@ class Explicit:
     operand that no derivative flows to.
 
     `out_bars` has an entry an output, None where none arrived. `active` names the operands that
-    derivatives flow to where that is not all inexact ones. `jvp` may follow by the planner's
-    rule (reverse of reverse), so most ops give None.
+    derivatives flow to, `through` the outputs they flow through, where that is not all inexact
+    ones.
     """
 
     vjp: Callable[..., Sequence[Bar]]
     active: tuple[int, ...] | None = None
+    through: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
