@@ -1,0 +1,77 @@
+"""The source text of the scalar functions an emitted module needs, out of mathlib.py."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gradc.errors import InternalError
+
+REASSOCIATED = frozenset({"_add"})
+
+
+@dataclass(frozen=True, slots=True)
+class HelperSource:
+    """One function of mathlib.py.
+
+    `text` is its definition without a final newline, `calls` the other functions it
+    uses in file order, and `flags` what ``njit(fastmath=...)`` must be given.
+    """
+
+    name: str
+    text: str
+    calls: tuple[str, ...]
+    flags: frozenset[str]
+
+
+def closure(names: Iterable[str]) -> list[HelperSource]:
+    """The functions of these names and all they call, in file order.
+
+    >>> [helper.name for helper in closure(["_exp"])]
+    ['_pow2', '_exp_split', '_ldexp', '_exp']
+    """
+    helpers = _helpers()
+    needed: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in helpers:
+            raise InternalError(f"mathlib has no function {name}")
+        if name not in needed:
+            needed.add(name)
+            waiting.extend(helpers[name].calls)
+    return [helper for name, helper in helpers.items() if name in needed]
+
+
+def available() -> tuple[str, ...]:
+    """The names of all functions of mathlib.py, in file order."""
+    return tuple(_helpers())
+
+
+@cache
+def _helpers() -> dict[str, HelperSource]:
+    source = Path(__file__).with_name("mathlib.py").read_text(encoding="utf-8")
+    lines = source.splitlines()
+    functions = [
+        node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)
+    ]
+    order = [function.name for function in functions]
+    helpers = {}
+    for function in functions:
+        used = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+        helpers[function.name] = HelperSource(
+            name=function.name,
+            text="\n".join(lines[function.lineno - 1 : function.end_lineno]),
+            calls=tuple(n for n in order if n in used and n != function.name),
+            flags=_flags(function.name),
+        )
+    return helpers
+
+
+def _flags(name: str) -> frozenset[str]:
+    if name in REASSOCIATED:
+        return frozenset({"reassoc", "contract", "nsz"})
+    return frozenset({"contract"})
