@@ -247,7 +247,8 @@ def elementwise(
     name: str,
     *,
     numpy: Callable[..., Any],
-    partials: Callable[..., Sequence[Slope]] | None,
+    partials: Callable[..., Sequence[Slope]] | None = None,
+    derivative: Derivative | None = None,
     doc: str,
     accepts: frozenset[str] = INEXACT,
     type: TypeRule | None = None,
@@ -264,6 +265,7 @@ def elementwise(
 
     `partials` gives a slope an operand in terms of operands and `out`; None means no derivative:
     a constant with the reason `constant` where that is given, else an error on a path.
+    `derivative` states another form outright (`Linear` for a select, `Explicit` for a maximum).
     `result` fixes the result's dtype (comparisons: bool). `text` is its NumPy spelling
     (`"np.exp"`, `"+"`, `"-x"`), `scalar` its spelling in compiled loops (a name of `mathlib` or an
     operator, the same for all targets or by target); neither is needed where `expand` is given.
@@ -277,8 +279,9 @@ def elementwise(
         base = same_type(*types)
         return base if result is None else TensorType(result, base.shape, base.weak)
 
-    derivative: Derivative
-    if partials is not None:
+    if derivative is not None:
+        pass
+    elif partials is not None:
         derivative = Partials(partials)
     elif constant:
         derivative = Constant(constant)
