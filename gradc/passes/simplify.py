@@ -1,0 +1,401 @@
+"""Local rewrites that keep every value, but for the rounding of sums and contractions.
+
+Each rule is a function of one node; `simplify` applies them until nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gradc.graph import Data, Graph, Node, Tensor
+from gradc.ops.basic import broadcast, constant, dim, reduce_sum, reshape, transpose
+from gradc.ops.functions import convert, number
+from gradc.ops.registry import lookup
+from gradc.types import Shape, size_of
+
+__all__ = ["scalar_value", "simplify"]
+
+MAX_ROUNDS = 8
+
+
+def simplify(graph: Graph) -> Graph:
+    """Fold constants, push broadcasts outwards, compose index maps, sums and contractions.
+
+    Keeps values but for rounding in sums and contractions. Idempotent up to `MAX_ROUNDS`.
+    """
+    for _ in range(MAX_ROUNDS):
+        rules = _Rules()
+        new = graph.rewrite(rules)
+        if not rules.changed:
+            return graph
+        graph = new
+    return graph
+
+
+class _Rules(dict[str, Any]):
+    """The rules by op name; elementwise ops share one. Remembers whether any of them answered."""
+
+    changed = False
+
+    def get(self, name: str, default: Any = None) -> Any:
+        rules = RULES.get(name, ())
+        op = lookup(name)
+        shared = ELEMENTWISE if op is not None and op.elementwise else ()
+        if not rules and not shared:
+            return default
+
+        def apply(node: Node) -> Tensor | None:
+            for rule in (*rules, *shared):
+                answer = rule(node)
+                if answer is not None and answer is not node.out:
+                    self.changed = True
+                    return answer
+            return None
+
+        return apply
+
+
+# ------------------------------------------------------------------------ constants
+
+
+def scalar_value(tensor: Tensor) -> Any:
+    """The Python number that all elements of a tensor are, or None."""
+    while tensor.op is broadcast or tensor.op is reshape:
+        tensor = tensor.inputs[0]
+    if tensor.op is constant and tensor.attrs.value.array.size == 1:
+        return tensor.attrs.value.item()
+    return None
+
+
+def _filled(value: Any, like: Tensor) -> Tensor:
+    fresh = number(value, like.dtype)
+    if not like.shape:
+        return fresh
+    return broadcast(fresh, shape=like.shape, along=tuple(range(like.ndim)))
+
+
+def fold(node: Node) -> Tensor | None:
+    """op(constants of rank 0) -> constant."""
+    if not node.inputs or node.out.ndim or node.op.name in ("stop_gradient",):
+        return None
+    if any(t.op is not constant for t in node.inputs):
+        return None
+    with np.errstate(all="ignore"):
+        value = node.op.evaluate(
+            *(t.attrs.value.array for t in node.inputs), **node.attrs.as_dict()
+        )
+    data = Data(np.asarray(value, dtype=node.out.dtype.name))
+    return constant(value=data, weak=node.out.type.weak)
+
+
+def fold_cast(node: Node) -> Tensor | None:
+    """cast(dim) -> dim of that dtype; cast(cast) of a widening -> one cast; a cast to itself -> x."""
+    x = node.inputs[0]
+    dtype, weak = node.out.dtype, node.out.type.weak
+    if x.type == node.out.type:
+        return x
+    if x.op is dim and not weak and x.dtype.is_integer and dtype.is_float:
+        return dim(value=x.attrs.value, dtype=dtype, weak=False)
+    if x.op is broadcast and not weak:
+        inner = convert(x.inputs[0], dtype)
+        assert isinstance(inner, Tensor)
+        return broadcast(inner, shape=x.attrs.shape, along=x.attrs.along)
+    return None
+
+
+def drop_neutral(node: Node) -> Tensor | None:
+    """x * 1, x / 1, x ** 1 -> x; x * -1 -> -x; -(-x) -> x; x ** 2 -> x * x."""
+    name = node.op.name
+    if name == "negative":
+        x = node.inputs[0]
+        return x.inputs[0] if x.op.name == "negative" else None
+    a, b = node.inputs
+    if name == "power":
+        exponent = scalar_value(b)
+        if exponent == 1:
+            return a
+        if exponent == 2:
+            return a * a
+        if exponent == 0.5 and _nonnegative(a):
+            op = lookup("sqrt")
+            assert op is not None
+            return op(a)
+        return None
+    value = scalar_value(b)
+    if value == 1 and type(value) is not bool:
+        return a
+    if name in ("multiply", "divide") and value == -1:
+        return -a
+    if name == "multiply":
+        value = scalar_value(a)
+        if value == 1 and type(value) is not bool:
+            return b
+        if value == -1:
+            return -b
+    return None
+
+
+def _nonnegative(x: Tensor) -> bool:
+    """Known not to be negative nor -0."""
+    return x.op.name == "exp"
+
+
+def multiply_reciprocal(node: Node) -> Tensor | None:
+    """An adjoint's g * (1 / y) -> g / y."""
+    if not node.place.scope:
+        return None
+    a, b = node.inputs
+    for g, slope in ((a, b), (b, a)):
+        if not slope.node.place.scope:
+            continue
+        if slope.op.name == "divide" and scalar_value(slope.inputs[0]) == 1:
+            return g / slope.inputs[1]
+        if slope.op.name == "reciprocal":
+            return g / slope.inputs[0]
+    return None
+
+
+# ----------------------------------------------------------------------- broadcasts
+
+
+def lift_broadcast(node: Node) -> Tensor | None:
+    """f(broadcast(a), broadcast(b)) -> broadcast(f(a, b)), along the axes that all of them repeat.
+
+    A value is computed once for all the elements that share it.
+    """
+    inputs = node.inputs
+    if not inputs or not node.out.ndim:
+        return None
+    along: set[int] | None = None
+    for t in inputs:
+        if t.op is not broadcast:
+            return None
+        own = set(t.attrs.along)
+        along = own if along is None else along & own
+    if not along:
+        return None
+    shape = node.out.shape
+    kept = [k for k in range(len(shape)) if k not in along]
+    inner_shape: Shape = tuple(shape[k] for k in kept)
+    operands = []
+    for t in inputs:
+        rest = tuple(kept.index(k) for k in t.attrs.along if k not in along)
+        x = t.inputs[0]
+        operands.append(broadcast(x, shape=inner_shape, along=rest) if rest else x)
+    inner = node.op(*operands, **node.attrs.as_dict())
+    return broadcast(inner, shape=shape, along=tuple(sorted(along)))
+
+
+def compose_broadcast(node: Node) -> Tensor | None:
+    """broadcast(broadcast(x)) -> one broadcast."""
+    x = node.inputs[0]
+    if not node.attrs.along:
+        return x
+    if x.op is not broadcast:
+        return None
+    shape, along = node.attrs.shape, node.attrs.along
+    kept = [k for k in range(len(shape)) if k not in along]
+    inner = tuple(kept[k] for k in x.attrs.along)
+    return broadcast(x.inputs[0], shape=shape, along=tuple(sorted((*along, *inner))))
+
+
+# ----------------------------------------------------------------------- index maps
+
+
+def compose_transpose(node: Node) -> Tensor | None:
+    """transpose(transpose(x, p), q) -> transpose(x, p[q]); an identity -> x."""
+    perm = node.attrs.perm
+    x = node.inputs[0]
+    if perm == tuple(range(len(perm))):
+        return x
+    if x.op is transpose:
+        inner = x.attrs.perm
+        return transpose(x.inputs[0], perm=tuple(inner[k] for k in perm))
+    if x.op is broadcast:
+        # the transposed broadcast of an operand whose own axes keep their order is a broadcast
+        along = set(x.attrs.along)
+        order = [k for k in perm if k not in along]
+        if order == sorted(order):
+            shape = tuple(x.shape[k] for k in perm)
+            new = tuple(i for i, k in enumerate(perm) if k in along)
+            return broadcast(x.inputs[0], shape=shape, along=new)
+    if x.op.name == "contract" and x.op is not None:
+        attrs = x.attrs
+        out = tuple(attrs.out[k] for k in perm)
+        return x.op(*x.inputs, lhs=attrs.lhs, rhs=attrs.rhs, out=out)
+    return None
+
+
+def compose_reshape(node: Node) -> Tensor | None:
+    """reshape(reshape(x)) -> one reshape; to its own shape -> x; of a full broadcast -> broadcast."""
+    shape = node.attrs.shape
+    x = node.inputs[0]
+    if x.shape == shape:
+        return x
+    if x.op is reshape:
+        return reshape(x.inputs[0], shape=shape)
+    if x.op is broadcast and not x.inputs[0].ndim:
+        if not shape:
+            return x.inputs[0]
+        return broadcast(x.inputs[0], shape=shape, along=tuple(range(len(shape))))
+    if x.op is broadcast:
+        # axes of length 1 that come or go: a broadcast along them
+        operand = x.inputs[0]
+        along = set(x.attrs.along)
+        if all(x.shape[k] == 1 for k in along) and operand.shape == shape:
+            return operand
+    return None
+
+
+# ------------------------------------------------------------------------------ sums
+
+
+def compose_sum(node: Node) -> Tensor | None:
+    """sum(sum(x)) -> one sum; sum(broadcast(x)) -> x * n; no axes -> x."""
+    axes = node.attrs.axes
+    x = node.inputs[0]
+    if not axes:
+        return x
+    if x.op is reduce_sum:
+        kept = [k for k in range(x.inputs[0].ndim) if k not in x.attrs.axes]
+        outer = tuple(kept[k] for k in axes)
+        return reduce_sum(x.inputs[0], axes=tuple(sorted((*x.attrs.axes, *outer))))
+    if x.op is transpose:
+        perm = x.attrs.perm
+        gone = tuple(sorted(perm[k] for k in axes))
+        summed = reduce_sum(x.inputs[0], axes=gone)
+        left = [k for k in range(len(perm)) if k not in gone]
+        order = [left.index(perm[k]) for k in range(len(perm)) if k not in axes]
+        return transpose(summed, perm=tuple(order))
+    if x.op is broadcast and x.dtype.is_inexact:
+        along = set(x.attrs.along)
+        shared = tuple(k for k in axes if k in along)
+        if not shared:
+            return None
+        count = size_of(x.shape[k] for k in shared)
+        inner = _without(x, shared)
+        rest = tuple(
+            k - sum(1 for s in shared if s < k) for k in axes if k not in shared
+        )
+        summed = reduce_sum(inner, axes=rest) if rest else inner
+        return summed * convert_size(count, summed)
+    if x.op.name == "contract":
+        return sum_contract(x, axes)
+    return None
+
+
+def convert_size(count: Any, like: Tensor) -> Tensor:
+    """A dimension as a tensor like another."""
+    value = number(count, like.dtype)
+    if not like.ndim:
+        return value
+    return broadcast(value, shape=like.shape, along=tuple(range(like.ndim)))
+
+
+def _without(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """A broadcast with some of its repeated axes left out."""
+    kept = [k for k in range(x.ndim) if k not in axes]
+    rest = tuple(kept.index(k) for k in x.attrs.along if k not in axes)
+    operand = x.inputs[0]
+    if not rest:
+        return operand
+    return broadcast(operand, shape=tuple(x.shape[k] for k in kept), along=rest)
+
+
+# ---------------------------------------------------------------------- contractions
+
+
+def sum_contract(x: Tensor, axes: tuple[int, ...]) -> Tensor | None:
+    """sum(contract(a, b)) -> contract with more contracted labels; a label of one operand alone
+    is summed there first."""
+    attrs = x.attrs
+    gone = {attrs.out[k] for k in axes}
+    out = tuple(label for label in attrs.out if label not in gone)
+    sides = []
+    for operand, labels, other in (
+        (x.inputs[0], attrs.lhs, attrs.rhs),
+        (x.inputs[1], attrs.rhs, attrs.lhs),
+    ):
+        lone = tuple(
+            k for k, label in enumerate(labels) if label in gone and label not in other
+        )
+        if lone:
+            operand = reduce_sum(operand, axes=lone)
+            labels = tuple(label for k, label in enumerate(labels) if k not in lone)
+        sides.append((operand, labels))
+    (a, lhs), (b, rhs) = sides
+    return x.op(a, b, lhs=lhs, rhs=rhs, out=out)
+
+
+def absorb_into_contract(node: Node) -> Tensor | None:
+    """contract(transpose(a), b) -> relabelled; contract(broadcast(a), b) -> without the label,
+    times its length where it was contracted, the other side summed over it first."""
+    attrs = node.attrs
+    inputs, labels = list(node.inputs), [attrs.lhs, attrs.rhs]
+    for side in (0, 1):
+        x = inputs[side]
+        if x.op is transpose:
+            perm = x.attrs.perm
+            own = [0] * len(perm)
+            for k, source in enumerate(perm):
+                own[source] = labels[side][k]
+            inputs[side], labels[side] = x.inputs[0], tuple(own)
+            return node.op(*inputs, lhs=labels[0], rhs=labels[1], out=attrs.out)
+        if x.op is broadcast:
+            other = labels[1 - side]
+            drop = [k for k in x.attrs.along if labels[side][k] in other]
+            if not drop:
+                continue
+            dropped = {labels[side][k] for k in drop}
+            inputs[side] = _without(x, tuple(drop))
+            labels[side] = tuple(v for k, v in enumerate(labels[side]) if k not in drop)
+            lone = tuple(
+                k for k, v in enumerate(other) if v in dropped and v not in attrs.out
+            )
+            if lone:
+                inputs[1 - side] = reduce_sum(inputs[1 - side], axes=lone)
+                labels[1 - side] = tuple(
+                    v for k, v in enumerate(other) if k not in lone
+                )
+            return node.op(*inputs, lhs=labels[0], rhs=labels[1], out=attrs.out)
+    return None
+
+
+def contract_to_multiply(node: Node) -> Tensor | None:
+    """A contract with nothing contracted and a scalar side -> an elementwise product."""
+    attrs = node.attrs
+    for side in (0, 1):
+        if not node.inputs[side].ndim:
+            other = node.inputs[1 - side]
+            labels = attrs.rhs if side == 0 else attrs.lhs
+            if set(labels) != set(attrs.out):
+                return None
+            factor = node.inputs[side]
+            if other.ndim:
+                factor = broadcast(
+                    factor, shape=other.shape, along=tuple(range(other.ndim))
+                )
+            product = other * factor
+            perm = tuple(labels.index(v) for v in attrs.out)
+            return transpose(product, perm=perm) if other.ndim else product
+    return None
+
+
+Rule = Callable[[Node], "Tensor | None"]
+
+ELEMENTWISE: tuple[Rule, ...] = (fold, lift_broadcast)
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    "cast": (fold_cast,),
+    "negative": (drop_neutral,),
+    "multiply": (drop_neutral, multiply_reciprocal),
+    "divide": (drop_neutral,),
+    "power": (drop_neutral,),
+    "broadcast": (compose_broadcast,),
+    "transpose": (compose_transpose,),
+    "reshape": (compose_reshape,),
+    "reduce_sum": (compose_sum,),
+    "contract": (contract_to_multiply, absorb_into_contract),
+}
