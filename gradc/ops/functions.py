@@ -35,6 +35,8 @@ from gradc.types import (
 __all__ = [
     "Axes",
     "Function",
+    "Key",
+    "Nested",
     "TensorLike",
     "as_tensor",
     "axes_of",
@@ -51,6 +53,10 @@ __all__ = [
 
 TensorLike: TypeAlias = "Tensor | int | float | complex | bool | Poly"
 Axes: TypeAlias = "int | tuple[int, ...] | None"
+Key: TypeAlias = Any
+"""What may stand in brackets: ints, dimensions, slices, `...`, None, integer tensors, a tuple."""
+Nested: TypeAlias = Any
+"""Lists of lists of tensors and numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,8 @@ class Function:
 
     def takes_tensor(self, parameter: str) -> bool:
         """Whether the parameter gets tensors rather than compile-time values."""
-        return "TensorLike" in str(self.signature.parameters[parameter].annotation)
+        text = str(self.signature.parameters[parameter].annotation)
+        return any(word in text for word in ("TensorLike", "Key", "Nested"))
 
 
 _FUNCTIONS: dict[str, Function] = {}
