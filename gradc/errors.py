@@ -7,7 +7,7 @@ together as one `GradcErrors`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = [
@@ -32,10 +32,20 @@ class Source:
 
     name: str
     text: str
+    _lines: list[str] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the text; split once, since every statement's text is looked up."""
+        if not self._lines:
+            self._lines.extend(self.text.split("\n"))
+        return self._lines
 
     def line(self, number: int) -> str:
         """Line `number` (from 1) without its end, or "" where there is none."""
-        lines = self.text.split("\n")
+        lines = self.lines
         return lines[number - 1].rstrip("\r") if 0 < number <= len(lines) else ""
 
 
