@@ -74,9 +74,9 @@ def _gemm(
     pa = np.intp(a.ctypes.data)
     pb = np.intp(b.ctypes.data)
     pc = np.intp(c.ctypes.data)
+    t = s + 40
     _dgemm(
-        *(s, s + 8, s + 16, s + 24, s + 32, s + 40),
-        *(pb, s + 48, pa, s + 56, s + 64, pc, s + 72),
+        s, s + 8, s + 16, s + 24, s + 32, t, pb, t + 8, pa, t + 16, t + 24, pc, t + 32
     )
 
 
@@ -144,10 +144,7 @@ def _trsm(uplo: Any, ta: Any, diag: Any, a: Any, b: Any, slots: Any) -> None:
     if r == 1:
         _dtrsv(s + 8, s + 72, s + 24, s + 40, pa, s + 56, pb, s + 64)
     else:
-        _dtrsm(
-            *(s, s + 8, s + 16, s + 24, s + 32, s + 40, s + 48),
-            *(pa, s + 56, pb, s + 64),
-        )
+        _dtrsm(s, s + 8, s + 16, s + 24, s + 32, s + 40, s + 48, pa, s + 56, pb, s + 64)
 
 
 def _potrf(a: Any, slots: Any) -> int:
@@ -308,11 +305,10 @@ def _call(name: str, addresses: Any) -> Any:
 
 def _bind(scope: dict[str, Any], *names: str) -> None:
     """In this scope let compiled code call each routine by symbol, `gradc_` and its name."""
-    import llvmlite.binding
-    from numba import types
-
+    types = importlib.import_module("numba").types
+    register = importlib.import_module("llvmlite.binding").add_symbol
     for name in names:
-        llvmlite.binding.add_symbol("gradc_" + name, _address(name))
+        register("gradc_" + name, _address(name))
         signature = types.int32(*[types.intp] * _ARITY[name[1:]])
         scope["_" + name] = types.ExternalFunction("gradc_" + name, signature)
 
