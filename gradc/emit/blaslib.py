@@ -268,31 +268,37 @@ def _slogdet(lu: Any, pivots: Any) -> tuple[float, float]:
 
 
 def _dgemm(*addresses: Any) -> Any:
-    """The library's routine, as all below; `_bind` puts its symbol in their place."""
+    """BLAS's dgemm; `_bind` puts its symbol in the place of this function."""
     return _call("dgemm", addresses)
 
 
 def _dsyrk(*addresses: Any) -> Any:
+    """BLAS's dsyrk; `_bind` puts its symbol in the place of this function."""
     return _call("dsyrk", addresses)
 
 
 def _dgemv(*addresses: Any) -> Any:
+    """BLAS's dgemv; `_bind` puts its symbol in the place of this function."""
     return _call("dgemv", addresses)
 
 
 def _dtrsm(*addresses: Any) -> Any:
+    """BLAS's dtrsm; `_bind` puts its symbol in the place of this function."""
     return _call("dtrsm", addresses)
 
 
 def _dtrsv(*addresses: Any) -> Any:
+    """BLAS's dtrsv; `_bind` puts its symbol in the place of this function."""
     return _call("dtrsv", addresses)
 
 
 def _dpotrf(*addresses: Any) -> Any:
+    """LAPACK's dpotrf; `_bind` puts its symbol in the place of this function."""
     return _call("dpotrf", addresses)
 
 
 def _dgetrf(*addresses: Any) -> Any:
+    """LAPACK's dgetrf; `_bind` puts its symbol in the place of this function."""
     return _call("dgetrf", addresses)
 
 

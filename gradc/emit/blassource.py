@@ -1,0 +1,130 @@
+"""The source text of the BLAS and LAPACK helpers an emitted module needs, out of blaslib.py."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gradc.emit.mathsource import HelperSource
+from gradc.errors import InternalError
+
+__all__ = ["BlasSource", "available", "closure"]
+
+PLAIN = frozenset({"_call", "_bind", "_address", "_numpy_address", "_scipy_address"})
+"""Functions that are never compiled."""
+GENERIC = PLAIN | {"_pivot", "_lu_product"}
+"""Functions that serve both dtypes as they are."""
+STEMS = "gemm|syrk|gemv|trsm|trsv|potrf|getrf"
+ROUTINE = re.compile(rf"_[ds]({STEMS})")
+IMPORTS = ("ctypes", "importlib", "math", "pathlib")
+FLAGS = frozenset({"contract"})
+
+
+@dataclass(frozen=True, slots=True)
+class BlasSource:
+    """What a module that calls some of the helpers must hold.
+
+    `constants` are lines of text. `helpers` are compiled, with their flags, before what
+    calls them; `plain` functions stay as they are. `_bind(globals(), *routines)` comes
+    before anything is compiled. `imports` are modules of the standard library.
+    """
+
+    constants: tuple[str, ...]
+    helpers: tuple[HelperSource, ...]
+    plain: tuple[HelperSource, ...]
+    routines: tuple[str, ...]
+    imports: tuple[str, ...]
+
+
+def closure(names: Iterable[str]) -> BlasSource:
+    """The helpers and letters of these names with all that they use, in file order.
+
+    >>> source = closure(["_gemm", "_trsm_f32", "_N"])
+    >>> [helper.name for helper in source.helpers], source.routines
+    (['_gemm', '_trsm_f32'], ('dgemm', 'strsm', 'strsv'))
+    """
+    pieces, constants = _pieces()
+    needed: set[str] = set()
+    waiting = list(names)
+    if any(name in pieces for name in waiting):
+        waiting.append("_bind")
+    while waiting:
+        name = waiting.pop()
+        if name not in pieces and name not in constants:
+            raise InternalError(f"blaslib has no {name}")
+        if name in needed:
+            continue
+        needed.add(name)
+        if name in pieces:
+            waiting.extend(pieces[name].calls)
+    functions = [piece for name, piece in pieces.items() if name in needed]
+    text = "\n".join(function.text for function in functions)
+    return BlasSource(
+        constants=tuple(c for name, c in constants.items() if name in needed),
+        helpers=tuple(f for f in functions if not _is_plain(f.name)),
+        plain=tuple(f for f in functions if _is_plain(f.name)),
+        routines=tuple(f.name[1:] for f in functions if ROUTINE.fullmatch(f.name)),
+        imports=tuple(m for m in IMPORTS if re.search(rf"\b{m}\.", text)),
+    )
+
+
+def available() -> tuple[str, ...]:
+    """The names of all helpers that kernels may call, in file order."""
+    return tuple(name for name in _pieces()[0] if not _is_plain(name))
+
+
+def _is_plain(name: str) -> bool:
+    return name in PLAIN or ROUTINE.fullmatch(name) is not None
+
+
+@cache
+def _pieces() -> tuple[dict[str, HelperSource], dict[str, str]]:
+    """(functions with their twins for float32, constants), each by name in file order."""
+    source = Path(__file__).with_name("blaslib.py").read_text(encoding="utf-8")
+    lines = source.splitlines()
+    texts: dict[str, str] = {}
+    constants: dict[str, str] = {}
+    for node in ast.parse(source).body:
+        text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+        if isinstance(node, ast.FunctionDef):
+            texts[node.name] = text
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            constants[node.targets[0].id] = text
+    twins = {name: _twin_name(name) for name in texts if name not in GENERIC}
+    both: dict[str, str] = {}
+    for name, text in texts.items():
+        both[name] = text
+        if name in twins:
+            both[twins[name]] = _single(text, twins)
+    known = [*constants, *both]
+    pieces = {
+        name: HelperSource(name, text, tuple(_used(text, name, known)), FLAGS)
+        for name, text in both.items()
+    }
+    return pieces, constants
+
+
+def _twin_name(name: str) -> str:
+    if ROUTINE.fullmatch(name):
+        return f"_s{name[2:]}"
+    return f"{name}_f32"
+
+
+def _single(text: str, twins: dict[str, str]) -> str:
+    """The text of a function for float64 as that of its twin for float32."""
+    text = re.sub(r"\w+", lambda word: twins.get(word[0], word[0]), text)
+    text = re.sub(rf"\bd({STEMS})\b", r"s\1", text)
+    text = text.replace("np.float64(", "np.float32(")
+    text = text.replace(".view(np.int64)", ".view(np.int32)")
+    return text.replace("// 8", "// 4")
+
+
+def _used(text: str, name: str, known: list[str]) -> Iterator[str]:
+    words = {
+        node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)
+    }
+    return (other for other in known if other in words and other != name)
