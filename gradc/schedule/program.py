@@ -38,6 +38,7 @@ from gradc.types import Dim, DType, dim_text, int64
 __all__ = [
     "ATOM",
     "PRECEDENCE",
+    "SELECT",
     "UNARY",
     "Apply",
     "AxisValue",
@@ -61,13 +62,16 @@ __all__ = [
     "Stmt",
     "Store",
     "StoreMode",
+    "Text",
     "View",
     "While",
     "axis_index",
     "children",
+    "dim_level",
     "expression_text",
     "fold",
     "index_text",
+    "infix",
     "statement_lines",
     "statements",
     "walk",
@@ -248,12 +252,16 @@ Stmt: TypeAlias = "Let | Store | Loop | If | While | Check | Call | Note"
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """An array. A `tile` has literal dims; a rank-0 tile is a local variable."""
+    """An array. A `tile` has literal dims; a rank-0 tile is a local variable.
+
+    `alias` names the (contiguous) buffer whose storage this is under other dims, else "".
+    """
 
     name: str
     dtype: DType
     dims: tuple[Dim, ...]
     place: Place
+    alias: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,19 +360,46 @@ UNARY = 12
 ATOM = 15
 SELECT = 1
 
+Text: TypeAlias = tuple[str, int]
+"""Source text and how tightly its outermost operator binds."""
+
+
+def infix(operator: str, left: Text, right: Text) -> Text:
+    """`left operator right`, in the fewest parentheses that keep the grouping."""
+    level = PRECEDENCE[operator]
+    # comparisons chain, so neither side may be one; all others group from the left
+    left_level = level + 1 if level == PRECEDENCE["<"] else level
+    a = left[0] if left[1] >= left_level else f"({left[0]})"
+    b = right[0] if right[1] > level else f"({right[0]})"
+    return f"{a} {operator} {b}", level
+
+
+def dim_level(dim: Dim) -> int:
+    """How tightly the text of a dimension binds."""
+    if isinstance(dim, int):
+        return ATOM if dim >= 0 else UNARY
+    if len(dim.terms) > 1:
+        return PRECEDENCE["+"]
+    monomial, coefficient = dim.terms[0]
+    if coefficient == 1 and len(monomial) == 1:
+        atom, power = monomial[0]
+        if power > 1:
+            return PRECEDENCE["**"]
+        return ATOM if isinstance(atom, str) else PRECEDENCE["//"]
+    return PRECEDENCE["*"] if coefficient > 0 else PRECEDENCE["+"]
+
 
 def expression_text(expr: Expr) -> str:
     """The expression as a reader of Programs sees it; the printers spell their own."""
     return fold(expr, _spell)[0]
 
 
-def _spell(expr: Expr, args: Sequence[tuple[str, int]]) -> tuple[str, int]:
+def _spell(expr: Expr, args: Sequence[Text]) -> Text:
     if isinstance(expr, Lit):
         text = repr(getattr(expr.value, "item", lambda: expr.value)())
         return text, UNARY if text.startswith("-") else ATOM
     if isinstance(expr, Size):
-        text = dim_text(expr.dim)
-        return text, ATOM if text.isidentifier() or text.isdigit() else PRECEDENCE["+"]
+        return dim_text(expr.dim), dim_level(expr.dim)
     if isinstance(expr, AxisValue):
         return expr.axis, ATOM
     if isinstance(expr, Ref):
@@ -374,13 +409,8 @@ def _spell(expr: Expr, args: Sequence[tuple[str, int]]) -> tuple[str, int]:
     op = lookup(expr.op)
     spelling = op.spell.get("numba", "") if op else ""
     if spelling in PRECEDENCE and len(args) == 2:
-        level = PRECEDENCE[spelling]
-        left, right = (
-            f"({text})" if own < level + side else text
-            for side, (text, own) in enumerate(args)
-        )
-        return f"{left} {spelling} {right}", level
-    if spelling == "-x":
+        return infix(spelling, args[0], args[1])
+    if spelling == "-x" and len(args) == 1:
         text, own = args[0]
         return f"-{text}" if own >= UNARY else f"-({text})", UNARY
     if expr.op == "cast":

@@ -1,0 +1,970 @@
+"""A Program as one plain Python function that Numba compiles to the loops it says.
+
+```
+def _value_and_gradients(N: int, D: int, X: F2, y: F1, w: F1, loss: F0, arena: F1) -> int:
+    z = 0
+    for n in range(0, N, 512):
+        m = min(512, N - n)
+        X_n = X[n : n + m]
+        # z = X @ w
+        for i in range(m):
+            dot = 0.0
+            for j in range(D):
+                dot = _add(dot, X_n[i, j] * w[j])
+            arena[z + i] = dot
+    ...
+    return 0
+```
+
+What the shape of this text is for (all measured on Numba 0.68): tiles are stretches of `arena` at
+literal places and with literal row lengths, so LLVM knows that two of them don't overlap, which it
+cannot see of slices (1.8 times faster); a block of rows is a slice, which starts its own index
+range; sums go through `_add`, the one helper that may reassociate; a sum over the innermost loop
+that lands in an array is added up in a local variable first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gradc.emit import layout
+from gradc.emit.printer import Printer, cast_text, number_text, wrapped
+from gradc.errors import InternalError
+from gradc.schedule.program import (
+    ATOM,
+    PRECEDENCE,
+    UNARY,
+    Apply,
+    AxisValue,
+    Buffer,
+    Call,
+    Check,
+    Expr,
+    If,
+    Index,
+    Let,
+    Lin,
+    Lit,
+    Load,
+    Loop,
+    Note,
+    Program,
+    Ref,
+    Stmt,
+    Store,
+    Text,
+    View,
+    While,
+    dim_level,
+    infix,
+    statements,
+    walk,
+)
+from gradc.types import (
+    Dim,
+    DType,
+    Poly,
+    dim_floordiv,
+    dim_text,
+    float64,
+    int64,
+    size_of,
+    symbol,
+)
+
+__all__ = ["KernelSource", "arena_size", "numba_kernel", "parameters"]
+
+LONGEST = 240
+"""Expressions longer than this are written in parts, each with a name."""
+ALIGN = 8
+"""Buffers begin at multiples of 8 doubles, a cache line."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSource:
+    """The text of a kernel and what stands around it.
+
+    `helpers` are the functions of mathlib it calls, `routines` those of blaslib, `arena` how many
+    doubles of memory it wants (0: it takes no arena).
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    lines: tuple[str, ...]
+    helpers: tuple[str, ...]
+    routines: tuple[str, ...]
+    arena: Dim
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+
+# ---------------------------------------------------------------------------- arena
+
+
+def _in_arena(buffer: Buffer) -> bool:
+    return buffer.place in ("workspace", "tile") and bool(buffer.dims)
+
+
+def _is_literal(buffer: Buffer) -> bool:
+    return all(isinstance(d, int) for d in buffer.dims)
+
+
+SLOTS = 16
+"""Words that library calls keep their scalars in (see blaslib)."""
+
+
+def _calls(program: Program) -> bool:
+    return any(isinstance(s, Call) for s in statements(program.body))
+
+
+def _placed(program: Program) -> tuple[list[tuple[Buffer, Dim]], Dim]:
+    """(each buffer of the arena with its offset in doubles, the whole size).
+
+    Literal ones come first, so that their offsets are literal.
+    """
+    inside = [b for b in program.buffers if _in_arena(b)]
+    ordered = [b for b in inside if _is_literal(b)]
+    ordered += [b for b in inside if not _is_literal(b)]
+    placed: list[tuple[Buffer, Dim]] = []
+    offset: Dim = SLOTS if _calls(program) else 0
+    for buffer in ordered:
+        placed.append((buffer, offset))
+        offset = offset + _rounded(size_of(buffer.dims), buffer.dtype)
+    return placed, offset
+
+
+def _rounded(size: Dim, dtype: DType) -> Dim:
+    """So many elements in doubles, rounded up to a cache line."""
+    per_line = 64 // (dtype.bits // 8)
+    return dim_floordiv(size + (per_line - 1), per_line) * ALIGN
+
+
+def arena_size(program: Program) -> Dim:
+    """The doubles that the program's tiles and workspaces take; 0 where it has none."""
+    return _placed(program)[1]
+
+
+def parameters(program: Program) -> tuple[str, ...]:
+    """The kernel's parameters: sizes, inputs, constants, outputs, and `arena` where it has one.
+
+    Inputs and constants of rank 0 are scalars, outputs of rank 0 arrays of rank 0.
+    """
+    names = list(program.symbols)
+    for place in ("input", "constant", "output"):
+        names += [b.name for b in program.buffers if b.place == place]
+    if _placed(program)[1] != 0:
+        names.append(_arena_name(program))
+    return tuple(names)
+
+
+def _arena_name(program: Program) -> str:
+    return _fresh("arena", _names(program))
+
+
+def _names(program: Program) -> set[str]:
+    used = set(program.symbols) | {b.name for b in program.buffers}
+    for s in statements(program.body):
+        if isinstance(s, Let):
+            used.add(s.name)
+        elif isinstance(s, Loop):
+            used |= {s.axis, s.rows}
+    return used
+
+
+def _fresh(name: str, used: set[str]) -> str:
+    """`name`, or with a number after it where that is taken; entered in `used`."""
+    found, count = name, 1
+    while found in used:
+        count += 1
+        found = f"{name}{count}"
+    used.add(found)
+    return found
+
+
+# --------------------------------------------------------------------------- scopes
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Where a statement stands: its indent, what the axes are there, what is renamed."""
+
+    depth: int
+    axes: Mapping[str, Lin] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    blocks: tuple[_Block, ...] = ()
+
+    def deeper(self) -> _Scope:
+        return replace(self, depth=self.depth + 1)
+
+    def axis(self, name: str, value: Lin) -> _Scope:
+        return replace(self, axes={**self.axes, name: value})
+
+    def renamed(self, names: Mapping[str, str]) -> _Scope:
+        return replace(self, names={**self.names, **names})
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """An open block loop: its axis, its inner axes over the rows, its slices by buffer."""
+
+    axis: str
+    inner: frozenset[str]
+    slices: Mapping[str, str]
+
+
+def _substituted(index: Lin, axes: Mapping[str, Lin]) -> Lin:
+    """The index with each axis replaced by what it is in the text."""
+    offset = index.offset
+    terms: list[tuple[str, Dim]] = []
+    for axis, step in index.terms:
+        value = axes.get(axis)
+        if value is None:
+            terms.append((axis, step))
+            continue
+        offset = offset + step * value.offset
+        terms += [(name, step * factor) for name, factor in value.terms]
+    return Lin(offset, tuple(terms))
+
+
+def _lin_text(index: Lin) -> Text:
+    """`n + i`, `i + 1`, `N - 1 - i`: axes, then the constant, then the axes taken away."""
+    added = [(n, step) for n, step in index.terms if not _is_negative(step)]
+    taken = [(n, step) for n, step in index.terms if _is_negative(step)]
+    pieces = [("+", _product(step, name)) for name, step in added]
+    pieces += _pieces(index.offset)
+    pieces += [("-", _product(-step, name)) for name, step in taken]
+    if not pieces:
+        return "0", ATOM
+    sign, total = pieces[0]
+    if sign == "-":
+        inside = total[0] if total[1] >= UNARY else f"({total[0]})"
+        total = f"-{inside}", UNARY
+    for sign, piece in pieces[1:]:
+        total = infix(sign, total, piece)
+    return total
+
+
+def _pieces(dim: Dim) -> list[tuple[str, Text]]:
+    """A dimension as terms with their signs, those with a plus first."""
+    if isinstance(dim, int):
+        return [("-" if dim < 0 else "+", (str(abs(dim)), ATOM))] if dim else []
+    found: list[tuple[str, Text]] = []
+    for monomial, coefficient in sorted(dim.terms, key=lambda t: (t[1] < 0, not t[0])):
+        size = abs(coefficient)
+        part: Dim = Poly(((monomial, size),)) if monomial else size
+        sign = "-" if coefficient < 0 else "+"
+        found.append((sign, (dim_text(part), dim_level(part))))
+    return found
+
+
+def _is_negative(step: Dim) -> bool:
+    if isinstance(step, int):
+        return step < 0
+    return all(coefficient < 0 for _, coefficient in step.terms)
+
+
+def _product(step: Dim, name: str) -> Text:
+    if step == 1:
+        return name, ATOM
+    return infix("*", (dim_text(step), dim_level(step)), (name, ATOM))
+
+
+# --------------------------------------------------------------------------- kernel
+
+
+def numba_kernel(
+    program: Program,
+    annotate: Callable[[Buffer], str] | None = None,
+    array: str = "",
+) -> KernelSource:
+    """The Program as source. `annotate` gives a buffer's type annotation, `array` the arena's."""
+    return _Kernel(program).source(annotate, array)
+
+
+class _Kernel:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.buffers = {b.name: b for b in program.buffers}
+        self.used = _names(program)
+        self.arena = _fresh("arena", self.used)
+        self.placed, self.size = _placed(program)
+        self.flat: dict[str, str] = {}  # tile -> the arena as an array of its dtype
+        self.lines: list[str] = []
+        self.routines: dict[str, None] = {}
+        self.slots = ""
+        self.hoisted = 0
+        self.scope = _Scope(1)
+        self.printer = Printer(load=self.element, axis=self.axis, ref=self.ref)
+
+    def source(
+        self, annotate: Callable[[Buffer], str] | None, array: str
+    ) -> KernelSource:
+        program = self.program
+        names = parameters(program)
+        annotations = {s: "int" for s in program.symbols}
+        if annotate is not None:
+            annotations |= {b.name: annotate(b) for b in program.buffers}
+            annotations[self.arena] = array
+            typed = [f"{n}: {annotations[n]}" for n in names]
+        else:
+            typed = list(names)
+        tail = " -> int:" if annotate else ":"
+        head = layout.parameters(f"def {program.name}", typed, tail)
+        if program.doc:
+            self.lines += _docstring(program.doc)
+        self._prelude()
+        self._body(program.body, self.scope)
+        self.lines.append("    return 0")
+        return KernelSource(
+            program.name,
+            names,
+            (*head, *self.lines),
+            tuple(self.printer.helpers),
+            tuple(self.routines),
+            self.size,
+        )
+
+    def _prelude(self) -> None:
+        """Places of the tiles, views of the workspaces."""
+        typed: dict[str, str] = {"float64": self.arena}
+
+        def arena_of(dtype: DType) -> str:
+            if dtype.name not in typed:
+                name = _fresh(f"{self.arena}_{dtype}", self.used)
+                typed[dtype.name] = name
+                kind = "np.bool_" if dtype.is_bool else f"np.{dtype}"
+                self._emit(f"{name} = {self.arena}.view({kind})")
+            return typed[dtype.name]
+
+        if _calls(self.program):
+            self.slots = _fresh("slots", self.used)
+            words = arena_of(int64)
+            self._emit(f"{self.slots} = {words}[:{SLOTS}]")
+        for buffer, offset in self.placed:
+            base = arena_of(buffer.dtype)
+            start = _in_elements(offset, buffer.dtype)
+            if _is_literal(buffer):
+                self.flat[buffer.name] = base
+                self._emit(f"{buffer.name} = {dim_text(start)}")
+                continue
+            size = size_of(buffer.dims)
+            stop = start + size
+            view = f"{base}[{_slice_text(start, stop)}]"
+            if len(buffer.dims) > 1:
+                shape = ", ".join(dim_text(d) for d in buffer.dims)
+                view += f".reshape(({shape}))"
+            self._emit(f"{buffer.name} = {view}")
+
+    # ------------------------------------------------------------------ statements
+
+    def _body(self, body: Sequence[Stmt], scope: _Scope) -> None:
+        # the depth of the recursion is that of the nest: a few loops
+        for stmt in body:
+            self.scope = scope
+            self._statement(stmt, scope)
+
+    def _statement(self, stmt: Stmt, scope: _Scope) -> None:
+        if isinstance(stmt, Let):
+            self._assign(f"{self.ref(stmt.name)} = ", stmt.expr)
+        elif isinstance(stmt, Store):
+            self._store(stmt)
+        elif isinstance(stmt, Loop):
+            self._loop(stmt, scope)
+        elif isinstance(stmt, If):
+            self._emit(f"if {self._fit(stmt.cond)[0]}:")
+            self._block(stmt.then, scope.deeper())
+            if stmt.orelse:
+                self.scope = scope
+                self._emit("else:")
+                self._block(stmt.orelse, scope.deeper())
+        elif isinstance(stmt, While):
+            self._while(stmt, scope)
+        elif isinstance(stmt, Check):
+            self._emit(f"if {self._negation(stmt.cond)}:")
+            self.scope = scope.deeper()
+            self._emit(f"return {stmt.code}")
+        elif isinstance(stmt, Call):
+            self._call(stmt)
+        else:
+            self.lines += _comment(stmt.text, scope.depth)
+
+    def _block(self, body: Sequence[Stmt], scope: _Scope) -> None:
+        """An indented body, which Python wants to be non-empty."""
+        before = len(self.lines)
+        self._body(body, scope)
+        if all(line.lstrip().startswith("#") for line in self.lines[before:]):
+            self.scope = scope
+            self._emit("pass")
+
+    def _emit(self, text: str) -> None:
+        self.lines += layout.statement(text, 4 * self.scope.depth)
+
+    def _hoist(self, text: str) -> str:
+        self.hoisted += 1
+        name = _fresh(f"t{self.hoisted}", self.used)
+        self._emit(f"{name} = {text}")
+        return name
+
+    def _fit(self, expr: Expr) -> Text:
+        """The expression's text, its parts named in lines before where it is too long."""
+        return self.printer.text(expr, LONGEST, self._hoist)
+
+    def _assign(self, target: str, expr: Expr) -> None:
+        self._emit(target + self._fit(expr)[0])
+
+    def _while(self, stmt: While, scope: _Scope) -> None:
+        condition = self.printer.text(stmt.cond)[0]
+        if len(condition) <= LONGEST:
+            self._emit(f"while {condition}:")
+            self._block(stmt.body, scope.deeper())
+            return
+        self._emit("while True:")
+        self.scope = scope.deeper()
+        self._emit(f"if {self._negation(stmt.cond)}:")
+        self._emit("    break")
+        self._body(stmt.body, scope.deeper())
+
+    def _negation(self, cond: Expr) -> str:
+        """Text that is true where the bool `cond` is false."""
+        if isinstance(cond, Apply) and all(a.dtype.is_integer for a in cond.args):
+            opposite = _OPPOSITES.get(cond.op)
+            if opposite:
+                return self._fit(replace(cond, op=opposite))[0]
+        text, level = self._fit(cond)
+        return f"not {text}" if level >= PRECEDENCE["not"] else f"not ({text})"
+
+    # ---------------------------------------------------------------------- loops
+
+    def _loop(self, loop: Loop, scope: _Scope) -> None:
+        if loop.mode == "block":
+            self._block_loop(loop, scope)
+        elif loop.mode == "unroll":
+            self._unroll(loop, scope)
+        elif loop.mode == "jam":
+            self._jam(loop, scope)
+        else:
+            self._plain_loop(loop, scope)
+
+    def _plain_loop(self, loop: Loop, scope: _Scope) -> None:
+        sums = _lane_sums(loop) if loop.mode == "lanes" else {}
+        body = loop.body
+        locals_: list[tuple[Store, Buffer]] = []
+        if sums:
+            body, locals_ = self._with_locals(loop, sums)
+            for _, local in locals_:
+                self._emit(f"{local.name} = {number_text(0, local.dtype)[0]}")
+        extent = dim_text(loop.extent)
+        if loop.reverse:
+            last = dim_text(loop.extent - 1)
+            self._emit(f"for {loop.axis} in range({last}, -1, -1):")
+        else:
+            self._emit(f"for {loop.axis} in range({extent}):")
+        self._block(body, scope.deeper())
+        self.scope = scope
+        for store, local in locals_:
+            self._store(replace(store, expr=Load(local.name, (), local.dtype)))
+            del self.buffers[local.name]
+
+    def _with_locals(
+        self, loop: Loop, sums: Mapping[int, Store]
+    ) -> tuple[tuple[Stmt, ...], list[tuple[Store, Buffer]]]:
+        """The body with these sums into array elements turned into sums of local variables."""
+        body: list[Stmt] = []
+        locals_: list[tuple[Store, Buffer]] = []
+        for place, stmt in enumerate(loop.body):
+            store = sums.get(place)
+            if store is None:
+                body.append(stmt)
+                continue
+            name = _fresh(f"{store.buffer}_sum", self.used)
+            local = Buffer(name, store.expr.dtype, (), "tile")
+            self.buffers[name] = local
+            locals_.append((store, local))
+            body.append(Store(name, (), "+", store.expr))
+        return tuple(body), locals_
+
+    def _block_loop(self, loop: Loop, scope: _Scope) -> None:
+        extent = dim_text(loop.extent)
+        self._emit(f"for {loop.axis} in range(0, {extent}, {loop.step}):")
+        scope = scope.deeper()
+        self.scope = scope
+        left = dim_text(loop.extent - symbol(loop.axis))
+        self._emit(f"{loop.rows} = min({loop.step}, {left})")
+        inner = frozenset(
+            s.axis
+            for s in statements(loop.body)
+            if isinstance(s, Loop) and s.extent == symbol(loop.rows)
+        )
+        slices: dict[str, str] = {}
+        block = _Block(loop.axis, inner, slices)
+        for name, index in _accesses(loop.body):
+            if name in slices or name in self.flat or not _is_row(index, block):
+                continue
+            slices[name] = _fresh(f"{name}_{loop.axis}", self.used)
+            rows = f"{loop.axis} : {loop.axis} + {loop.rows}"
+            self._emit(f"{slices[name]} = {name}[{rows}]")
+        self._body(loop.body, replace(scope, blocks=(*scope.blocks, block)))
+
+    def _unroll(self, loop: Loop, scope: _Scope) -> None:
+        if not isinstance(loop.extent, int):
+            raise InternalError(
+                f"unrolled loop over {loop.axis}: {loop.extent} is no literal"
+            )
+        rounds = range(loop.extent)
+        for k in reversed(rounds) if loop.reverse else rounds:
+            self._body(loop.body, scope.axis(loop.axis, Lin(k)))
+
+    def _jam(self, loop: Loop, scope: _Scope) -> None:
+        """`step` iterations at a time through the loops inside, then the rest one by one."""
+        count = loop.step if loop.step > 1 else 4
+        axis = loop.axis
+        extent = dim_text(loop.extent)
+        whole = dim_text(loop.extent - (count - 1))
+        self._emit(f"for {axis} in range(0, {whole}, {count}):")
+        rows = []
+        for k in range(count):
+            names = {
+                name: _fresh(f"{name}_{k}", self.used)
+                for name in _private(loop.body, self.buffers)
+            }
+            inside = scope.deeper().axis(axis, Lin(k, ((axis, 1),)))
+            rows.append(inside.renamed(names))
+        self._jammed(loop.body, rows)
+        self.scope = scope
+        start = infix("%", (extent, dim_level(loop.extent)), (str(count), ATOM))
+        first = infix("-", (extent, dim_level(loop.extent)), start)[0]
+        self._emit(f"for {axis} in range({first}, {extent}):")
+        self._block(loop.body, scope.deeper())
+
+    def _jammed(self, body: Sequence[Stmt], rows: Sequence[_Scope]) -> None:
+        """Each statement for all rows; a loop once, with its body for all rows."""
+        for stmt in body:
+            if isinstance(stmt, Note):
+                self.scope = rows[0]
+                self._statement(stmt, rows[0])
+            elif isinstance(stmt, Loop) and stmt.mode in ("serial", "lanes"):
+                self.scope = rows[0]
+                self._emit(f"for {stmt.axis} in range({dim_text(stmt.extent)}):")
+                self._jammed(stmt.body, [row.deeper() for row in rows])
+            elif isinstance(stmt, Store) and self._is_shared_sum(stmt, rows):
+                self._jammed_sum(stmt, rows)
+            else:
+                for row in rows:
+                    self._body((stmt,), row)
+
+    def _is_shared_sum(self, store: Store, rows: Sequence[_Scope]) -> bool:
+        """Whether all rows add to one and the same element."""
+        if store.mode != "+" or store.expr.dtype.is_bool:
+            return False
+        targets = []
+        for row in rows:
+            self.scope = row
+            targets.append(self._target(store)[0])
+        return all(t == targets[0] for t in targets)
+
+    def _jammed_sum(self, store: Store, rows: Sequence[_Scope]) -> None:
+        terms = []
+        for row in rows:
+            self.scope = row
+            target, is_local = self._target(store)
+            terms.append(self._fit(store.expr))
+
+        def total(parts: Sequence[Text]) -> Text:
+            pairs = [
+                wrapped(infix("+", *parts[k : k + 2]), store.expr.dtype)
+                if k + 1 < len(parts)
+                else parts[k]
+                for k in range(0, len(parts), 2)
+            ]
+            while len(pairs) > 1:
+                pairs = [
+                    wrapped(infix("+", *pairs[k : k + 2]), store.expr.dtype)
+                    if k + 1 < len(pairs)
+                    else pairs[k]
+                    for k in range(0, len(pairs), 2)
+                ]
+            return pairs[0]
+
+        text = self.printer.fitted(total, terms, LONGEST, self._hoist)
+        self._accumulate(target, is_local, "+", text, store.expr.dtype)
+
+    # --------------------------------------------------------------------- stores
+
+    def _store(self, store: Store) -> None:
+        target, is_local = self._target(store)
+        if store.mode == "=":
+            self._assign(f"{target} = ", store.expr)
+            return
+        text = self._fit(store.expr)
+        self._accumulate(target, is_local, store.mode, text, store.expr.dtype)
+
+    def _accumulate(
+        self, target: str, is_local: bool, mode: str, text: Text, dtype: DType
+    ) -> None:
+        old = (target, ATOM)
+        if mode in ("max", "min"):
+            combined = self.printer.call(f"_{mode}imum", [old, text], dtype)
+            self._emit(f"{target} = {combined[0]}")
+        elif dtype.is_bool:
+            operator = "|" if mode == "+" else "&"
+            self._emit(f"{target} = {infix(operator, old, text)[0]}")
+        elif is_local and mode == "+" and dtype.is_inexact:
+            self._emit(f"{target} = {self.printer.call('_add', [old, text], dtype)[0]}")
+        elif is_local and dtype.is_integer and dtype.bits < 64:
+            self._emit(f"{target} = {wrapped(infix(mode, old, text), dtype)[0]}")
+        else:
+            self._emit(f"{target} {mode}= {text[0]}")
+
+    def _target(self, store: Store) -> tuple[str, bool]:
+        """(what is assigned to, whether it is a local variable)."""
+        buffer = self.buffers[store.buffer]
+        load = Load(store.buffer, store.index, store.expr.dtype)
+        if not buffer.dims:
+            if buffer.place == "output":
+                return f"{buffer.name}[()]", False
+            return self.ref(buffer.name), True
+        return self.printer.text(load)[0], False
+
+    # ----------------------------------------------------------------- expressions
+
+    def ref(self, name: str) -> str:
+        return self.scope.names.get(name, name)
+
+    def axis(self, name: str) -> Text:
+        return _lin_text(_substituted(Lin(0, ((name, 1),)), self.scope.axes))
+
+    def element(self, load: Load, gathered: Sequence[Text]) -> Text:
+        """An element of a buffer, or a scalar."""
+        buffer = self.buffers[load.buffer]
+        if not buffer.dims:
+            scalar = f"{buffer.name}[()]" if buffer.place == "output" else ""
+            return scalar or self.ref(buffer.name), ATOM
+        if load.buffer in self.flat:
+            return self._flat_element(buffer, load.index, gathered), ATOM
+        name, index = self._through_blocks(load.buffer, load.index)
+        inside = ", ".join(t for t, _ in self._index_texts(index, gathered))
+        return f"{name}[{inside}]", ATOM
+
+    def _index_texts(
+        self, index: Sequence[Index], gathered: Sequence[Text]
+    ) -> Iterator[Text]:
+        left = iter(gathered)
+        for i in index:
+            if isinstance(i, Lin):
+                yield _lin_text(_substituted(i, self.scope.axes))
+            else:
+                yield next(left)
+
+    def _flat_element(
+        self, buffer: Buffer, index: Sequence[Index], gathered: Sequence[Text]
+    ) -> str:
+        """An element of a tile: a place in the arena, its row lengths literal."""
+        left = iter(gathered)
+        linear = Lin(0, ((buffer.name, 1),))
+        rest: list[Text] = []
+        for i, step in zip(index, _row_major(buffer.dims), strict=True):
+            if isinstance(i, Lin):
+                at = _substituted(i, self.scope.axes)
+                linear = Lin(
+                    linear.offset + at.offset * step,
+                    linear.terms + tuple((a, f * step) for a, f in at.terms),
+                )
+            else:
+                text = next(left)
+                rest.append(infix("*", (str(step), ATOM), text) if step != 1 else text)
+        total = _lin_text(linear)
+        for part in rest:
+            total = infix("+", total, part)
+        return f"{self.flat[buffer.name]}[{total[0]}]"
+
+    def _through_blocks(
+        self, name: str, index: Sequence[Index]
+    ) -> tuple[str, Sequence[Index]]:
+        """The slice of the innermost block that the access lies in, and the index within."""
+        for block in reversed(self.scope.blocks):
+            if name in block.slices and _is_row(index, block):
+                first = index[0]
+                assert isinstance(first, Lin)
+                kept = tuple(t for t in first.terms if t[0] != block.axis)
+                return block.slices[name], (Lin(0, kept), *index[1:])
+        return name, index
+
+    # ----------------------------------------------------------------------- calls
+
+    def _call(self, call: Call) -> None:
+        """A library call; its status ends the kernel with `code`."""
+        results = _RESULTS.get(call.routine, 0)
+        inputs = call.args[: len(call.args) - results]
+        args: list[str] = []
+        dtype = float64
+        for arg in inputs:
+            if isinstance(arg, str):
+                self.routines.setdefault(f"_{arg}")
+                args.append(f"_{arg}")
+            elif isinstance(arg, View):
+                if not self.buffers[arg.buffer].dtype.is_integer:
+                    dtype = self.buffers[arg.buffer].dtype
+                args.append(self._view(arg))
+            else:
+                args.append(self._scalar(arg))
+        if call.routine in _SLOTTED:
+            args.append(self.slots)
+        name = f"_{call.routine}" + ("_f32" if dtype.name == "float32" else "")
+        self.routines.setdefault(name)
+        head = f"{name}("
+        if results:
+            targets = [self._result(v) for v in call.args[len(inputs) :]]
+            head = f"{', '.join(targets)} = {head}"
+        elif call.code:
+            status = _fresh("status", set(self.used))
+            head = f"{status} = {head}"
+        self._emit(f"{head}{', '.join(args)})")
+        if call.code and not results:
+            self._emit(f"if {status} != 0:")
+            self._emit(f"    return {call.code}")
+
+    def _scalar(self, expr: Expr) -> str:
+        """A scalar argument: blaslib takes them in float64."""
+        if isinstance(expr, Lit):
+            return number_text(expr.value, float64)[0]
+        return cast_text(self.printer.text(expr), expr.dtype, float64)[0]
+
+    def _result(self, view: View | Expr | str) -> str:
+        """Where a routine's value goes: an element."""
+        if not isinstance(view, View):
+            raise InternalError(f"a routine's result goes to a buffer, not to {view}")
+        dtype = self.buffers[view.buffer].dtype
+        store = Store(view.buffer, view.index, "=", Lit(0, dtype))
+        return self._target(store)[0]
+
+    def _view(self, view: View) -> str:
+        """The part of a buffer as an array of its own: `X[b, n : n + m]`, `h`.
+
+        Each of the view's axes is one of the buffer's, or the view is contiguous.
+        """
+        buffer = self.buffers[view.buffer]
+        axes = _matched(view, buffer)
+        starts = [
+            _lin_text(_substituted(i, self.scope.axes))
+            if isinstance(i, Lin)
+            else self.printer.text(i)
+            for i in view.index
+        ]
+        if view.buffer in self.flat or axes is None:
+            return self._contiguous(view, buffer)
+        parts: list[str] = []
+        for k, (start, dim) in enumerate(zip(starts, buffer.dims, strict=True)):
+            if k not in axes:
+                parts.append(start[0])
+                continue
+            size = view.dims[axes.index(k)]
+            if start[0] == "0":
+                if size == dim:
+                    parts.append(":")
+                    continue
+                text, level = dim_text(size), dim_level(size)
+                parts.append(f":{text}" if level == ATOM else f": {text}")
+                continue
+            stop = infix("+", start, (dim_text(size), dim_level(size)))[0]
+            parts.append(f"{start[0]} : {stop}")
+        while parts and parts[-1] == ":":
+            parts.pop()
+        return f"{view.buffer}[{', '.join(parts)}]" if parts else view.buffer
+
+    def _contiguous(self, view: View, buffer: Buffer) -> str:
+        """A view without gaps, as a stretch of the buffer's elements under its own shape."""
+        if view.strides != _row_major(view.dims):
+            raise InternalError(f"no array view of {buffer.name} is {view}")
+        size = size_of(view.dims)
+        shape = ", ".join(dim_text(d) for d in view.dims)
+        if view.buffer in self.flat:
+            load = Load(view.buffer, view.index, buffer.dtype)
+            element = self.printer.text(load)[0]
+            start = element[len(self.flat[view.buffer]) + 1 : -1]
+            stop = infix(
+                "+", (start, PRECEDENCE["+"]), (dim_text(size), dim_level(size))
+            )
+            text = f"{self.flat[view.buffer]}[{start} : {stop[0]}]"
+        elif size == size_of(buffer.dims):
+            return f"{view.buffer}.reshape(({shape}))"
+        else:
+            raise InternalError(f"no array view of {buffer.name} is {view}")
+        return text if len(view.dims) == 1 else f"{text}.reshape(({shape}))"
+
+
+_RESULTS = {"det": 1, "slogdet": 2}
+"""Routines that give values: the last arguments of their calls say where to."""
+
+_SLOTTED = frozenset(
+    {"gemm", "syrk", "gemv", "trsm", "potrf", "getrf", "getrs", "getri"}
+)
+
+
+def _row_major(dims: Sequence[Dim]) -> tuple[Dim, ...]:
+    strides: list[Dim] = []
+    step: Dim = 1
+    for dim in reversed(dims):
+        strides.insert(0, step)
+        step = step * dim
+    return tuple(strides)
+
+
+def _matched(view: View, buffer: Buffer) -> list[int] | None:
+    """The buffer's axis that each of the view's runs along, or None where one has none."""
+    strides = _row_major(buffer.dims)
+    axes: list[int] = []
+    free = len(buffer.dims)
+    for stride in reversed(view.strides):
+        found = [k for k in range(free) if strides[k] == stride]
+        if not found:
+            return None
+        free = found[-1]
+        axes.insert(0, free)
+    return axes
+
+
+_OPPOSITES = {
+    "less": "greater_equal",
+    "less_equal": "greater",
+    "greater": "less_equal",
+    "greater_equal": "less",
+    "equal": "not_equal",
+    "not_equal": "equal",
+}
+
+
+def _in_elements(offset: Dim, dtype: DType) -> Dim:
+    """An offset in doubles, which is a multiple of 8, in elements of a dtype."""
+    return dim_floordiv(offset * 8, dtype.bits // 8)
+
+
+def _slice_text(start: Dim, stop: Dim) -> str:
+    a, b = dim_text(start), dim_text(stop)
+    simple = dim_level(start) == ATOM and dim_level(stop) == ATOM
+    return f"{a}:{b}" if simple else f"{a} : {b}"
+
+
+# ------------------------------------------------------------------- bodies, looked at
+
+
+def _accesses(body: Sequence[Stmt]) -> Iterator[tuple[str, tuple[Index, ...]]]:
+    """(buffer, index) of all loads and stores, in program order."""
+    for s in statements(body):
+        exprs: list[Expr] = []
+        if isinstance(s, Let):
+            exprs.append(s.expr)
+        elif isinstance(s, Store):
+            yield s.buffer, s.index
+            exprs += [s.expr, *(i for i in s.index if not isinstance(i, Lin))]
+        elif isinstance(s, If | While | Check):
+            exprs.append(s.cond)
+        elif isinstance(s, Call):
+            exprs += [a for a in s.args if not isinstance(a, View | str)]
+        for expr in exprs:
+            for e in walk(expr):
+                if isinstance(e, Load) and e.index:
+                    yield e.buffer, e.index
+
+
+def _is_row(index: Sequence[Index], block: _Block) -> bool:
+    """Whether the access is to row `inner` of the block: `[n + i, ...]`, n nowhere else."""
+    if not index or not isinstance(index[0], Lin):
+        return False
+    first = dict(index[0].terms)
+    rest = first.keys() - {block.axis}
+    if index[0].offset != 0 or len(index[0].terms) != 2 or first.get(block.axis) != 1:
+        return False
+    (inner,) = rest
+    if inner not in block.inner or first[inner] != 1:
+        return False
+    return not any(block.axis in _axes_of(i) for i in index[1:])
+
+
+def _axes_of(index: Index) -> set[str]:
+    if isinstance(index, Lin):
+        return {axis for axis, _ in index.terms}
+    found: set[str] = set()
+    for e in walk(index):
+        if isinstance(e, AxisValue):
+            found.add(e.axis)
+        elif isinstance(e, Load):
+            for i in e.index:
+                if isinstance(i, Lin):
+                    found |= {axis for axis, _ in i.terms}
+    return found
+
+
+def _lane_sums(loop: Loop) -> dict[int, Store]:
+    """Stores of a lanes loop that add to one array element in all its rounds, by place.
+
+    Only where nothing else in the loop touches that array.
+    """
+    touched: dict[str, int] = {}
+    for name, _ in _accesses(loop.body):
+        touched[name] = touched.get(name, 0) + 1
+    bound = {s.name for s in statements(loop.body) if isinstance(s, Let)}
+    found: dict[int, Store] = {}
+    for place, s in enumerate(loop.body):
+        if not isinstance(s, Store) or s.mode != "+" or not s.expr.dtype.is_inexact:
+            continue
+        if not s.index or touched[s.buffer] != 1:
+            continue
+        if any(loop.axis in _axes_of(i) for i in s.index):
+            continue
+        refs = {
+            e.name
+            for i in s.index
+            if not isinstance(i, Lin)
+            for e in walk(i)
+            if isinstance(e, Ref)
+        }
+        if not refs & bound and all(
+            isinstance(i, Lin) or not _loads(i) for i in s.index
+        ):
+            found[place] = s
+    return found
+
+
+def _loads(expr: Expr) -> bool:
+    return any(isinstance(e, Load) for e in walk(expr))
+
+
+def _private(body: Sequence[Stmt], buffers: Mapping[str, Buffer]) -> list[str]:
+    """Names that each row of a jammed loop has for itself: lets, and scalars set there."""
+    names: dict[str, None] = {}
+    for s in statements(body):
+        if isinstance(s, Let):
+            names[s.name] = None
+        elif isinstance(s, Store) and s.mode == "=":
+            buffer = buffers[s.buffer]
+            if not buffer.dims and buffer.place != "output":
+                names[s.buffer] = None
+    return list(names)
+
+
+# ------------------------------------------------------------------------------ text
+
+
+def _clean(text: str) -> str:
+    """Text that can stand in a comment: printable, no line ends."""
+    return "".join(c if c.isprintable() else " " for c in text).rstrip()
+
+
+def _comment(text: str, depth: int) -> list[str]:
+    pad = "    " * depth
+    return [f"{pad}# {_clean(line)}".rstrip() for line in text.splitlines()]
+
+
+def _docstring(text: str) -> list[str]:
+    lines = [
+        _clean(line).replace("\\", "\\\\").replace('"""', r"\"\"\"")
+        for line in text.strip().splitlines()
+    ]
+    if len(lines) == 1:
+        end = " " if lines[0].endswith('"') else ""
+        return [f'    """{lines[0]}{end}"""']
+    inside = [f"    {line}".rstrip() for line in lines[1:]]
+    return [f'    """{lines[0]}', *inside, '    """']
