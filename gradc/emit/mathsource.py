@@ -18,12 +18,14 @@ class HelperSource:
     """One function of mathlib.py.
 
     `text` is its definition without a final newline, `calls` the other functions it
-    uses in file order, and `flags` what ``njit(fastmath=...)`` must be given.
+    uses in file order, `imports` which of `math` and `np` it needs, and `flags` what
+    ``njit(fastmath=...)`` must be given.
     """
 
     name: str
     text: str
     calls: tuple[str, ...]
+    imports: frozenset[str]
     flags: frozenset[str]
 
 
@@ -66,6 +68,7 @@ def _helpers() -> dict[str, HelperSource]:
             name=function.name,
             text="\n".join(lines[function.lineno - 1 : function.end_lineno]),
             calls=tuple(n for n in order if n in used and n != function.name),
+            imports=frozenset(used & {"math", "np"}),
             flags=_flags(function.name),
         )
     return helpers
