@@ -1,0 +1,96 @@
+"""Unroll, loop or BLAS: how a contraction is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradc.graph import Node
+from gradc.ops.loops import Contract
+from gradc.types import Dim, size_of
+
+__all__ = ["Product", "matrix_product"]
+
+UNROLLED = 64
+"""The most multiplications of a product that is written out."""
+SMALL = 16
+"""A size up to which two static sizes make a product a loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A contraction as `out = op(a) @ op(b)` for each item of the batch.
+
+    `swap` says that the node's second operand is the left factor; `rows`, `columns` and `inner`
+    are the labels of the three groups, `batch` those that stand outside; `left` and `right` say
+    whether a factor is transposed.
+    """
+
+    swap: bool
+    batch: tuple[int, ...]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    inner: tuple[int, ...]
+    left: bool
+    right: bool
+
+
+def matrix_product(node: Node) -> Product | None:
+    """How BLAS computes a contraction, or None where loops are better or BLAS can't.
+
+    Loops are better for a matrix times a vector, for products of at most `UNROLLED`
+    multiplications, and where two of the three sizes are static and at most `SMALL`; a symbolic
+    size counts as large.
+    """
+    form = node.op.form(node) if node.op.form is not None else None
+    if not isinstance(form, Contract) or node.out.dtype.name not in (
+        "float32",
+        "float64",
+    ):
+        return None
+    a, b = node.inputs
+    sizes: dict[int, Dim] = {}
+    for labels, t in ((form.lhs, a), (form.rhs, b)):
+        sizes.update(zip(labels, t.shape, strict=True))
+    batch = tuple(v for v in form.out if v in form.lhs and v in form.rhs)
+    lone_lhs = tuple(v for v in form.out if v not in form.rhs)
+    lone_rhs = tuple(v for v in form.out if v not in form.lhs)
+    inner = tuple(v for v in form.lhs if v not in form.out)
+    if not lone_lhs or not lone_rhs or not inner:
+        return None
+    groups = [size_of(sizes[v] for v in g) for g in (lone_lhs, lone_rhs, inner)]
+    if all(isinstance(g, int) for g in groups) and size_of(groups) <= UNROLLED:  # type: ignore[operator]
+        return None
+    if sum(isinstance(g, int) and g <= SMALL for g in groups) >= 2:
+        return None
+    rest = [v for v in form.out if v not in batch]
+    swap = rest != [*lone_lhs, *lone_rhs]
+    if swap and rest != [*lone_rhs, *lone_lhs]:
+        return None
+    rows, columns = (lone_rhs, lone_lhs) if swap else (lone_lhs, lone_rhs)
+    first, second = (form.rhs, form.lhs) if swap else (form.lhs, form.rhs)
+    left = _transposed(first, batch, rows, inner)
+    right = _transposed(second, batch, inner, columns)
+    if left is None or right is None or not _in_front(form.out, batch):
+        return None
+    return Product(swap, batch, rows, columns, inner, left, right)
+
+
+def _transposed(
+    labels: Sequence[int],
+    batch: Sequence[int],
+    rows: Sequence[int],
+    columns: Sequence[int],
+) -> bool | None:
+    """Whether a factor lies transposed, or None where its groups don't lie together."""
+    if not _in_front(labels, batch):
+        return None
+    rest = [v for v in labels if v not in batch]
+    if rest == [*rows, *columns]:
+        return False
+    return True if rest == [*columns, *rows] else None
+
+
+def _in_front(labels: Sequence[int], batch: Sequence[int]) -> bool:
+    """Whether the batch labels come first (in any order)."""
+    return set(labels[: len(batch)]) == set(batch)

@@ -1,0 +1,719 @@
+"""From loops of units to a Program: where each value lives, and the statements that compute it.
+
+One rule decides the place of a value. L is the deepest loop that encloses its definition and all
+its uses: defined and used in one body it is a `Let`; else it is a buffer whose dimensions are the
+value's axes that are bound below L.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradc.errors import InternalError
+from gradc.graph import Graph, Node, Tensor
+from gradc.ops.loops import Contract, Elementwise, Fill
+from gradc.schedule.calls import call_statements
+from gradc.schedule.fuse import Item, LoopItem, fuse, separate
+from gradc.schedule.program import (
+    Apply,
+    AxisValue,
+    Buffer,
+    Check,
+    Expr,
+    Index,
+    Let,
+    Lin,
+    Lit,
+    Load,
+    Loop,
+    Note,
+    Program,
+    Ref,
+    Size,
+    Stmt,
+    Store,
+    StoreMode,
+    View,
+)
+from gradc.schedule.tidy import inline_lets
+from gradc.schedule.units import WHOLE, Read, Unit, Units, axis_in, make_units
+from gradc.types import Dim, DType, bool_, float64, int64, size_of, symbols_of
+
+__all__ = ["Failure", "Scheduled", "schedule"]
+
+Path = tuple[LoopItem, ...]
+
+MODES: dict[str, StoreMode] = {
+    "add": "+",
+    "multiply": "*",
+    "maximum": "max",
+    "minimum": "min",
+    "": "=",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a kernel's status number means: `index` (an index outside its axis) or `linalg`."""
+
+    kind: str
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A Program, the tensors in its buffers, and its status numbers (1 is `failures[0]`)."""
+
+    program: Program
+    inputs: dict[str, Tensor]
+    constants: dict[str, Tensor]
+    outputs: dict[str, Tensor]
+    failures: tuple[Failure, ...]
+
+
+@dataclass(slots=True)
+class _Value:
+    """Where a tensor lives: `let` (by name), `sum` (a local accumulator), or a buffer.
+
+    `kept` are the tensor's dimensions that the buffer has; `body` is the path of the definition.
+    """
+
+    name: str
+    kept: tuple[int, ...] = ()
+    body: Path = ()
+    local: bool = False
+    buffer: str = ""
+    total: str = ""
+    total_dtype: DType | None = None
+
+
+def schedule(graph: Graph, name: str, level: int = 1) -> Scheduled:
+    """The Program of a graph of primitives. Level 0 makes one nest a node."""
+    units = make_units(graph)
+    items = fuse(units) if level > 0 else separate(units)
+    return _Lowering(graph, units, items, name).run()
+
+
+class _Lowering:
+    def __init__(
+        self, graph: Graph, units: Units, items: list[Item], name: str
+    ) -> None:
+        self.graph = graph
+        self.units = units
+        self.items = items
+        self.name = name
+        self.paths: dict[Unit, Path] = {}
+        self.values: dict[Tensor, _Value] = {}
+        self.buffers: dict[str, Buffer] = {}
+        self.input_names: dict[str, Tensor] = {}
+        self.constant_names: dict[str, Tensor] = {}
+        self.output_names: dict[str, Tensor] = {}
+        self.failures: list[Failure] = []
+        self.taken: set[str] = set()
+        self.leaves: dict[Tensor, str] = {}
+        self.symbols = _symbols(graph)
+        self.taken.update(self.symbols)
+
+    # --------------------------------------------------------------------- names
+
+    def fresh(self, name: str) -> str:
+        """A name for a buffer or a Let that nothing else has."""
+        base = "".join(
+            c if c.isalnum() and c.isascii() or c == "_" else "_" for c in name
+        )[:40]
+        base = base.strip("_") or "t"
+        if base[0].isdigit():
+            base = f"t{base}"
+        found, count = base, 1
+        while found in self.taken:
+            count += 1
+            found = f"{base}_{count}"
+        self.taken.add(found)
+        return found
+
+    def tensor_name(self, tensor: Tensor) -> str:
+        return self.fresh(tensor.name or "t")
+
+    # ---------------------------------------------------------------------- run
+
+    def run(self) -> Scheduled:
+        for item in _loops(self.items):
+            self.taken.add(item.axis)
+        self.find_paths()
+        for tensor in self.graph.inputs:
+            self.leaf(tensor)
+        for output, tensor in self.units.outputs.items():
+            name = self.fresh(f"{output}")
+            self.buffers[name] = Buffer(name, tensor.dtype, tensor.shape, "output")
+            self.output_names[name] = tensor
+        self.place_all()
+        body = self.body(self.items, ())
+        body = inline_lets(body)
+        order = ["input", "constant", "output", "workspace", "tile"]
+        used = [b for place in order for b in self.buffers.values() if b.place == place]
+        program = Program(self.name, tuple(self.symbols), tuple(used), tuple(body))
+        return Scheduled(
+            program,
+            self.input_names,
+            self.constant_names,
+            self.output_names,
+            tuple(self.failures),
+        )
+
+    def find_paths(self) -> None:
+        stack: list[tuple[Item, Path]] = [(item, ()) for item in reversed(self.items)]
+        while stack:
+            item, path = stack.pop()
+            if isinstance(item, Unit):
+                self.paths[item] = path
+            else:
+                stack += [(inner, (*path, item)) for inner in reversed(item.body)]
+
+    # -------------------------------------------------------------------- places
+
+    def home(self, unit: Unit) -> Path:
+        """Where a unit's result is complete: outside the loops it reduces over."""
+        path = self.paths[unit]
+        gone = {unit.bound[k] for k in unit.reduced}
+        if unit.kind == "cumulate":
+            gone = {unit.bound[unit.node.attrs.axis]}
+        for depth, loop in enumerate(path):
+            if loop.axis in gone:
+                return path[:depth]
+        return path
+
+    def place_all(self) -> None:
+        uses: dict[Tensor, list[tuple[Unit, Read]]] = {}
+        rooted: set[Tensor] = set(self.units.alias.values())
+        for unit in self.units.units:
+            for read in unit.reads:
+                uses.setdefault(read.tensor, []).append((unit, read))
+        outputs = {tensor: name for name, tensor in self.output_names.items()}
+        for tensor, writers in self.units.writers.items():
+            self.place(tensor, writers, uses.get(tensor, []), tensor in rooted, outputs)
+        for tensor in self.units.alias:
+            base = self.units.alias[tensor]
+            while base in self.units.alias:
+                base = self.units.alias[base]
+            name = self.values[base].buffer if base in self.values else self.leaf(base)
+            alias = self.tensor_name(tensor)
+            self.buffers[alias] = Buffer(
+                alias, tensor.dtype, tensor.shape, self.buffers[name].place, alias=name
+            )
+            self.values[tensor] = _Value(
+                alias, tuple(range(tensor.ndim)), (), buffer=alias
+            )
+
+    def place(
+        self,
+        tensor: Tensor,
+        writers: list[Unit],
+        uses: list[tuple[Unit, Read]],
+        rooted: bool,
+        outputs: dict[Tensor, str],
+    ) -> None:
+        first = writers[0]
+        store = first.store if first.out is tensor else dict(first.more)[tensor]
+        home = self.home(first)
+        for w in writers[1:]:
+            home = _common(home, self.home(w))
+        level = home
+        for unit, _ in uses:
+            level = _common(level, self.paths[unit])
+        if rooted or tensor in outputs:
+            level = ()
+        bound = {loop.axis for loop in level}
+        kept = []
+        for d, index in enumerate(store):
+            k = None if index is WHOLE else axis_in(index)
+            if k is None or first.bound[k] not in bound:
+                kept.append(d)
+        value = _Value("", tuple(kept), home)
+        self.values[tensor] = value
+        single = len(writers) == 1
+        nonlocal_use = any(self.paths[u][: len(home)] != home for u, _ in uses)
+        if single and first.kind in ("map", "gather"):
+            value.local = bool(uses) and any(
+                self.paths[u][: len(home)] == home for u, _ in uses
+            )
+            if tensor not in outputs and not nonlocal_use and not rooted:
+                value.local = True
+                value.name = self.tensor_name(tensor)
+                return
+            if value.local:
+                value.name = self.tensor_name(tensor)
+        elif single and first.kind == "reduce":
+            inside = {loop.axis for loop in home}
+            if all(
+                first.bound[k] in inside
+                for k in range(len(first.extents))
+                if k not in first.reduced
+            ):
+                # nothing but reduced axes below: a local variable
+                wide = tensor.dtype.bits == 32 and tensor.dtype.is_float
+                value.total_dtype = (
+                    float64 if wide and first.combine == "add" else tensor.dtype
+                )
+                value.total = self.fresh(tensor.name or "total")
+                self.buffers[value.total] = Buffer(
+                    value.total, value.total_dtype, (), "tile"
+                )
+                value.local = True
+                if value.total_dtype != tensor.dtype:
+                    value.name = self.tensor_name(tensor)
+                if tensor not in outputs and not nonlocal_use and not rooted:
+                    return
+        if tensor in outputs:
+            value.buffer = outputs[tensor]
+            value.kept = tuple(range(tensor.ndim))
+            return
+        name = self.tensor_name(tensor)
+        dims = tuple(tensor.shape[d] for d in value.kept)
+        self.buffers[name] = Buffer(name, tensor.dtype, dims, "workspace")
+        value.buffer = name
+
+    def leaf(self, tensor: Tensor) -> str:
+        """The buffer of an input or a constant array."""
+        if tensor not in self.leaves:
+            place = "input" if tensor.op.name == "input" else "constant"
+            given = tensor.attrs.name if place == "input" else tensor.name or "constant"
+            name = self.fresh(given)
+            self.leaves[tensor] = name
+            self.buffers[name] = Buffer(
+                name,
+                tensor.dtype,
+                tensor.shape,
+                "input" if place == "input" else "constant",
+            )
+            (self.input_names if place == "input" else self.constant_names)[name] = (
+                tensor
+            )
+        return self.leaves[tensor]
+
+    # --------------------------------------------------------------------- bodies
+
+    def body(
+        self, items: Sequence[Item], path: Path, notes: frozenset[str] = frozenset()
+    ) -> list[Stmt]:
+        """The statements of the items of one body."""
+        result: list[Stmt] = []
+        for item in items:
+            if isinstance(item, Unit):
+                result += self.leaf_statements(item)
+                continue
+            said = _statements_of(item)
+            if frozenset(said) != notes:
+                result += [Note(text) for text in said]
+            inner = (*path, item)
+            before, after = self.around(item, path)
+            result += before
+            body = self.body(item.body, inner, frozenset(said))
+            innermost = not any(isinstance(s, Loop) for s in body)
+            reverse = any(
+                isinstance(u, Unit) and u.kind == "cumulate" and _is_reversed(u, item)
+                for u in item.body
+            )
+            serial = any(
+                isinstance(u, Unit) and u.kind in ("cumulate", "scatter")
+                for u in item.body
+            )
+            result.append(
+                Loop(
+                    item.axis,
+                    item.extent,
+                    tuple(body),
+                    "lanes" if innermost and not serial else "serial",
+                    reverse=reverse,
+                )
+            )
+            result += after
+        return result
+
+    def around(self, loop: LoopItem, path: Path) -> tuple[list[Stmt], list[Stmt]]:
+        """What sets the accumulators of a loop before it, and what hands their totals on."""
+        before: list[Stmt] = []
+        after: list[Stmt] = []
+        for unit in _units(loop):
+            if len(self.home(unit)) != len(path) or unit.kind not in (
+                "reduce",
+                "cumulate",
+            ):
+                continue
+            value = self.values[unit.out]
+            init = unit.init if unit.kind == "reduce" else 0.0
+            if unit.kind == "cumulate":
+                continue
+            if value.total:
+                assert value.total_dtype is not None
+                before.append(
+                    Store(value.total, (), "=", _init(init, value.total_dtype))
+                )
+                total: Expr = Load(value.total, (), value.total_dtype)
+                if value.total_dtype != unit.out.dtype:
+                    total = Apply("cast", (total,), unit.out.dtype)
+                    after.append(Let(value.name, total))
+                    total = Ref(value.name, unit.out.dtype)
+                if value.buffer:
+                    after.append(
+                        Store(value.buffer, self.own_index(unit, value), "=", total)
+                    )
+            else:
+                before += self.initialise(unit, value, init)
+        return before, after
+
+    def initialise(self, unit: Unit, value: _Value, init: float) -> list[Stmt]:
+        """Set an accumulator in memory, over the axes that are bound inside its loop."""
+        outside = {loop.axis for loop in self.home(unit)}
+        names: dict[str, str] = {}
+        loops: list[tuple[str, Dim]] = []
+        for k in range(len(unit.extents)):
+            if k not in unit.reduced and unit.bound[k] not in outside:
+                fresh = self.fresh(unit.bound[k])
+                names[unit.bound[k]] = fresh
+                loops.append((fresh, unit.extents[k]))
+        index = tuple(
+            Lin(i.offset, tuple((names.get(a, a), s) for a, s in i.terms))
+            for i in self.own_index(unit, value)
+            if isinstance(i, Lin)
+        )
+        body: Stmt = Store(value.buffer, index, "=", _init(init, unit.out.dtype))
+        for depth, (axis, extent) in enumerate(reversed(loops)):
+            body = Loop(axis, extent, (body,), "lanes" if depth == 0 else "serial")
+        return [body]
+
+    def own_index(self, unit: Unit, value: _Value) -> tuple[Index, ...]:
+        """The index a unit stores its result at."""
+        store = unit.store
+        return tuple(self.index(unit, store[d]) for d in value.kept)
+
+    def index(self, unit: Unit, index: object) -> Lin:
+        from gradc.ops.loops import Affine
+
+        if not isinstance(index, Affine):
+            raise InternalError(f"{unit}: an index for a whole dimension")
+        return Lin(index.offset, tuple((unit.bound[a], s) for a, s in index.terms))
+
+    # --------------------------------------------------------------------- leaves
+
+    def leaf_statements(self, unit: Unit) -> list[Stmt]:
+        """The statements of a unit whose axes are all bound."""
+        value = self.values[unit.out]
+        if unit.kind == "call":
+            return self.call(unit)
+        if unit.kind == "fill":
+            return [
+                Store(
+                    value.buffer,
+                    self.own_index(unit, value),
+                    "=",
+                    _init(unit.init, unit.out.dtype),
+                )
+            ]
+        if unit.kind == "gather":
+            before, expr = self.gather(unit)
+        elif unit.kind == "scatter":
+            return self.scatter(unit, value)
+        else:
+            before, expr = [], self.expression(unit)
+        if unit.kind == "cumulate":
+            return [*before, *self.cumulate(unit, value, expr)]
+        if unit.kind == "reduce":
+            mode = MODES[unit.combine]
+            if value.total:
+                assert value.total_dtype is not None
+                if value.total_dtype != unit.out.dtype:
+                    expr = Apply("cast", (expr,), value.total_dtype)
+                return [Store(value.total, (), mode, expr)]
+            return [Store(value.buffer, self.own_index(unit, value), mode, expr)]
+        result = before
+        if value.local:
+            result.append(Let(value.name, expr))
+            expr = Ref(value.name, unit.out.dtype)
+        if value.buffer:
+            result.append(Store(value.buffer, self.own_index(unit, value), "=", expr))
+        return result
+
+    def cumulate(self, unit: Unit, value: _Value, expr: Expr) -> list[Stmt]:
+        """A running total: the element before plus this one."""
+        axis = unit.node.attrs.axis
+        backward = bool(unit.node.attrs.reverse)
+        var = unit.bound[axis]
+        own = self.own_index(unit, value)
+        shift = 1 if backward else -1
+        position = value.kept.index(axis)
+        previous = list(own)
+        at = own[position]
+        assert isinstance(at, Lin)
+        previous[position] = Lin(at.offset + shift, at.terms)
+        edge = unit.extents[axis] - 1 if backward else 0
+        first = Apply("equal", (AxisValue(var), Size(edge)), bool_)
+        from gradc.schedule.program import If
+
+        dtype = unit.out.dtype
+        total = Apply(
+            unit.combine, (Load(value.buffer, tuple(previous), dtype), expr), dtype
+        )
+        return [
+            If(
+                first,
+                (Store(value.buffer, own, "=", expr),),
+                (Store(value.buffer, own, "=", total),),
+            )
+        ]
+
+    def looked_up(
+        self, unit: Unit, first: int, sizes: Sequence[Dim]
+    ) -> tuple[list[Stmt], list[Expr]]:
+        """The indices of a gather or scatter, wrapped and checked."""
+        statements: list[Stmt] = []
+        found: list[Expr] = []
+        code = self.failure("index", unit.node)
+        for read, size in zip(unit.reads[first:], sizes, strict=True):
+            raw = self.fresh("index")
+            statements.append(Let(raw, self.load(unit, read)))
+            given = Ref(raw, int64)
+            name = self.fresh("at")
+            wrapped = Apply(
+                "select",
+                (
+                    Apply("less", (given, Lit(0, int64)), bool_),
+                    Apply("add", (given, Size(size)), int64),
+                    given,
+                ),
+                int64,
+            )
+            statements.append(Let(name, wrapped))
+            at = Ref(name, int64)
+            good = Apply(
+                "logical_and",
+                (
+                    Apply("greater_equal", (at, Lit(0, int64)), bool_),
+                    Apply("less", (at, Size(size)), bool_),
+                ),
+                bool_,
+            )
+            statements.append(Check(good, code))
+            found.append(at)
+        return statements, found
+
+    def failure(self, kind: str, node: Node) -> int:
+        for k, known in enumerate(self.failures):
+            if known.node is node and known.kind == kind:
+                return k + 1
+        self.failures.append(Failure(kind, node))
+        return len(self.failures)
+
+    def gather(self, unit: Unit) -> tuple[list[Stmt], Expr]:
+        read = unit.reads[0]
+        x = read.tensor
+        axes = unit.node.attrs.axes
+        origin = unit.node.inputs[0]
+        statements, found = self.looked_up(unit, 1, [origin.shape[a] for a in axes])
+        return statements, self.load_at(unit, read, iter(found), x)
+
+    def load_at(self, unit: Unit, read: Read, found: Iterable[Expr], x: Tensor) -> Expr:
+        """A load whose whole dimensions are given by the indices found."""
+        given = iter(found)
+        index: list[Index] = [
+            next(given) if i is WHOLE else self.index(unit, i) for i in read.index
+        ]
+        if x in self.values:
+            value = self.values[x]
+            return Load(value.buffer, tuple(index[d] for d in value.kept), x.dtype)
+        if x.op.form is not None and isinstance(x.op.form(x.node), Fill) and not x.ndim:
+            return self.fill(unit, read)
+        return Load(self.leaf(x), tuple(index), x.dtype)
+
+    def scatter(self, unit: Unit, value: _Value) -> list[Stmt]:
+        axes = unit.node.attrs.axes
+        statements, found = self.looked_up(unit, 1, [unit.out.shape[a] for a in axes])
+        given = iter(found)
+        index = [next(given) if i is WHOLE else self.index(unit, i) for i in unit.store]
+        expr = self.load(unit, unit.reads[0])
+        kept = tuple(index[d] for d in value.kept)
+        return [*statements, Store(value.buffer, kept, MODES[unit.combine], expr)]
+
+    def call(self, unit: Unit) -> list[Stmt]:
+        """A library call on whole views."""
+        views = [self.view(unit, r.tensor, r.index) for r in unit.reads]
+        outs = [self.view(unit, unit.out, unit.store)]
+        outs += [self.view(unit, t, store) for t, store in unit.more]
+        code = self.failure("linalg", unit.node)
+
+        def workspace(dtype: DType, dims: tuple[Dim, ...], name: str) -> View:
+            fresh = self.fresh(name)
+            literal = all(isinstance(d, int) for d in dims)
+            self.buffers[fresh] = Buffer(
+                fresh, dtype, dims, "tile" if literal else "workspace"
+            )
+            return View(fresh, tuple(Lin() for _ in dims), dims, _strides(dims))
+
+        return call_statements(unit.node, views, outs, code, workspace, self.fresh)
+
+    def view(self, unit: Unit, tensor: Tensor, index: Sequence[object]) -> View:
+        """The part of a tensor's buffer that a call works on: its whole dimensions."""
+        if tensor in self.values:
+            value = self.values[tensor]
+            name, kept = value.buffer, value.kept
+        else:
+            name, kept = self.leaf(tensor), tuple(range(tensor.ndim))
+        at: list[Index] = []
+        dims: list[Dim] = []
+        strides: list[Dim] = []
+        all_strides = _strides(tuple(tensor.shape[d] for d in kept))
+        for d, stride in zip(kept, all_strides, strict=True):
+            if index[d] is WHOLE:
+                at.append(Lin())
+                dims.append(tensor.shape[d])
+                strides.append(stride)
+            else:
+                at.append(self.index(unit, index[d]))
+        return View(name, tuple(at), tuple(dims), tuple(strides))
+
+    # ---------------------------------------------------------------- expressions
+
+    def expression(self, unit: Unit) -> Expr:
+        """The value of one element of a unit, from its reads."""
+        node = unit.node
+        args = tuple(self.load(unit, read) for read in unit.reads)
+        dtype = unit.out.dtype
+        form = node.op.form(node) if node.op.form is not None else None
+        if isinstance(form, Contract):
+            return Apply("multiply", args, dtype)
+        if not isinstance(form, Elementwise) or node.op.spell.get("numba") == "x":
+            return args[0]
+        if node.op.name in ("stop_gradient", "prevent_gradient", "opaque"):
+            return args[0]
+        if node.op.name == "add_n":
+            total = args[0]
+            for term in args[1:]:
+                total = Apply("add", (total, term), dtype)
+            return total
+        if node.op.name == "cast":
+            return Apply("cast", args, dtype)
+        return Apply(node.op.name, args, dtype, tuple(node.attrs.items()))
+
+    def load(self, unit: Unit, read: Read) -> Expr:
+        """The element a unit reads."""
+        tensor = read.tensor
+        value = self.values.get(tensor)
+        if value is None:
+            form = tensor.op.form(tensor.node) if tensor.op.form is not None else None
+            if isinstance(form, Fill) and not (form.what == "value" and tensor.ndim):
+                return self.fill(unit, read)
+            return Load(
+                self.leaf(tensor),
+                tuple(self.index(unit, i) for i in read.index),
+                tensor.dtype,
+            )
+        inside = self.paths[unit][: len(value.body)] == value.body
+        if value.local and inside:
+            if value.total and not value.name:
+                assert value.total_dtype is not None
+                return Load(value.total, (), value.total_dtype)
+            return Ref(value.name, tensor.dtype)
+        index = tuple(self.index(unit, read.index[d]) for d in value.kept)
+        return Load(value.buffer, index, tensor.dtype)
+
+    def fill(self, unit: Unit, read: Read) -> Expr:
+        """A number, a dimension or an index as an expression."""
+        node = read.tensor.node
+        dtype = read.tensor.dtype
+        form = node.op.form(node) if node.op.form is not None else None
+        assert isinstance(form, Fill)
+        if form.what == "value":
+            return Lit(node.attrs.value.item(), dtype)
+        expr: Expr
+        if form.what == "dim":
+            expr = Size(node.attrs.value)
+        else:
+            expr = _lin_expr(self.index(unit, read.index[form.axis]))
+        return expr if dtype == int64 else Apply("cast", (expr,), dtype)
+
+
+# ------------------------------------------------------------------------- helpers
+
+
+def _symbols(graph: Graph) -> list[str]:
+    found: dict[str, None] = {}
+    for t in graph.inputs:
+        for d in t.shape:
+            found.update(dict.fromkeys(symbols_of(d)))
+    return list(found)
+
+
+def _common(a: Path, b: Path) -> Path:
+    depth = 0
+    while depth < min(len(a), len(b)) and a[depth] is b[depth]:
+        depth += 1
+    return a[:depth]
+
+
+def _loops(items: Iterable[Item]) -> Iterable[LoopItem]:
+    stack = list(items)
+    while stack:
+        item = stack.pop()
+        if isinstance(item, LoopItem):
+            yield item
+            stack += item.body
+
+
+def _units(loop: LoopItem) -> list[Unit]:
+    """All units in a loop, in order."""
+    found: list[Unit] = []
+    stack: list[Item] = list(reversed(loop.body))
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Unit):
+            found.append(item)
+        else:
+            stack += reversed(item.body)
+    return found
+
+
+def _statements_of(loop: LoopItem) -> list[str]:
+    """The source's statements that a loop computes, in order, each once."""
+    found: dict[str, None] = {}
+    for unit in _units(loop):
+        place = unit.node.place
+        if place.statement is not None:
+            text = place.statement.text.strip()
+            found[f"{place.scope}: adjoint of {text}" if place.scope else text] = None
+    return list(found)
+
+
+def _is_reversed(unit: Unit, loop: LoopItem) -> bool:
+    axis = unit.node.attrs.axis
+    return unit.bound[axis] == loop.axis and bool(unit.node.attrs.reverse)
+
+
+def _init(value: float, dtype: DType) -> Lit:
+    if dtype.is_inexact:
+        return Lit(value, dtype)
+    if dtype.is_bool:
+        return Lit(bool(value), dtype)
+    if np.isinf(value):
+        info = np.iinfo(dtype.name)
+        return Lit(int(info.max if value > 0 else info.min), dtype)
+    return Lit(int(value), dtype)
+
+
+def _strides(dims: Sequence[Dim]) -> tuple[Dim, ...]:
+    return tuple(size_of(dims[k + 1 :]) for k in range(len(dims)))
+
+
+def _lin_expr(index: Lin) -> Expr:
+    """An affine index as an int64 expression."""
+    total: Expr | None = None
+    for axis, step in index.terms:
+        part: Expr = AxisValue(axis)
+        if step != 1:
+            part = Apply("multiply", (Size(step), part), int64)
+        total = part if total is None else Apply("add", (total, part), int64)
+    if index.offset != 0 or total is None:
+        size = Size(index.offset)
+        total = size if total is None else Apply("add", (total, size), int64)
+    return total

@@ -1,0 +1,157 @@
+"""Put scalars that are used once into their use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gradc.schedule.program import (
+    Apply,
+    Call,
+    Check,
+    Expr,
+    If,
+    Let,
+    Lin,
+    Load,
+    Loop,
+    Ref,
+    Stmt,
+    Store,
+    View,
+    While,
+    walk,
+)
+
+__all__ = ["inline_lets"]
+
+LARGEST = 12
+"""The most parts that an expression may get by taking a Let in."""
+
+
+def inline_lets(body: Sequence[Stmt]) -> list[Stmt]:
+    """Let v = a; ... f(v) -> ... f(a), where v is used once, in the same body, or is a name or
+    number; and as long as the expression stays short.
+
+    Values don't change: an element is stored once, so it may be loaded later.
+    """
+    counts: dict[str, int] = {}
+    _count(body, counts)
+    return _inline(body, counts, {})
+
+
+def _expressions(stmt: Stmt) -> list[Expr]:
+    """The expressions of a statement itself, those in indices too."""
+    found: list[Expr] = []
+    if isinstance(stmt, Let):
+        found.append(stmt.expr)
+    elif isinstance(stmt, Store):
+        found += [i for i in stmt.index if not isinstance(i, Lin)]
+        found.append(stmt.expr)
+    elif isinstance(stmt, If | While | Check):
+        found.append(stmt.cond)
+    elif isinstance(stmt, Call):
+        for arg in stmt.args:
+            if isinstance(arg, View):
+                found += [i for i in arg.index if not isinstance(i, Lin)]
+            elif not isinstance(arg, str):
+                found.append(arg)
+    return found
+
+
+def _count(body: Sequence[Stmt], counts: dict[str, int]) -> None:
+    stack: list[Stmt] = list(body)
+    while stack:
+        stmt = stack.pop()
+        for expr in _expressions(stmt):
+            for e in walk(expr):
+                if isinstance(e, Ref):
+                    counts[e.name] = counts.get(e.name, 0) + 1
+        if isinstance(stmt, Loop | While):
+            stack += stmt.body
+        elif isinstance(stmt, If):
+            stack += (*stmt.then, *stmt.orelse)
+
+
+def _size(expr: Expr) -> int:
+    return sum(1 for _ in walk(expr))
+
+
+def _replace(expr: Expr, known: dict[str, Expr]) -> Expr:
+    """The expression with the names in `known` replaced; depth is bounded by LARGEST."""
+    if isinstance(expr, Ref):
+        return known.get(expr.name, expr)
+    if isinstance(expr, Apply):
+        args = tuple(_replace(a, known) for a in expr.args)
+        return expr if args == expr.args else replace(expr, args=args)
+    if isinstance(expr, Load):
+        index = tuple(
+            i if isinstance(i, Lin) else _replace(i, known) for i in expr.index
+        )
+        return expr if index == expr.index else replace(expr, index=index)
+    return expr
+
+
+def _inline(
+    body: Sequence[Stmt], counts: dict[str, int], outer: dict[str, Expr]
+) -> list[Stmt]:
+    result: list[Stmt] = []
+    known = dict(outer)
+    for stmt in body:
+        if isinstance(stmt, Let):
+            expr = _replace(stmt.expr, known)
+            uses = counts.get(stmt.name, 0)
+            if uses == 0:
+                continue
+            if isinstance(expr, Ref) or (
+                uses == 1 and _size(expr) <= LARGEST and _used_here(body, stmt.name)
+            ):
+                known[stmt.name] = expr
+            else:
+                result.append(Let(stmt.name, expr))
+        elif isinstance(stmt, Store):
+            index = tuple(
+                i if isinstance(i, Lin) else _replace(i, known) for i in stmt.index
+            )
+            result.append(replace(stmt, index=index, expr=_replace(stmt.expr, known)))
+        elif isinstance(stmt, Check):
+            result.append(replace(stmt, cond=_replace(stmt.cond, known)))
+        elif isinstance(stmt, Loop):
+            result.append(replace(stmt, body=tuple(_inline(stmt.body, counts, known))))
+        elif isinstance(stmt, If):
+            result.append(
+                If(
+                    _replace(stmt.cond, known),
+                    tuple(_inline(stmt.then, counts, known)),
+                    tuple(_inline(stmt.orelse, counts, known)),
+                )
+            )
+        elif isinstance(stmt, While):
+            result.append(
+                While(
+                    _replace(stmt.cond, known), tuple(_inline(stmt.body, counts, known))
+                )
+            )
+        elif isinstance(stmt, Call):
+            result.append(
+                replace(
+                    stmt,
+                    args=tuple(
+                        a if isinstance(a, str | View) else _replace(a, known)
+                        for a in stmt.args
+                    ),
+                )
+            )
+        else:
+            result.append(stmt)
+    return result
+
+
+def _used_here(body: Sequence[Stmt], name: str) -> bool:
+    """Whether a Let's use is in this body itself, not in a loop inside."""
+    return any(
+        isinstance(e, Ref) and e.name == name
+        for stmt in body
+        for expr in _expressions(stmt)
+        for e in walk(expr)
+    )
