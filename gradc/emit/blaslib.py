@@ -141,8 +141,10 @@ def _trsm(uplo: Any, ta: Any, diag: Any, a: Any, b: Any, slots: Any) -> None:
     s = np.intp(slots.ctypes.data)
     pa = np.intp(a.ctypes.data)
     pb = np.intp(b.ctypes.data)
-    if r == 1:
-        _dtrsv(s + 8, s + 72, s + 24, s + 40, pa, s + 56, pb, s + 64)
+    if r <= 3:  # cheaper column by column
+        for j in range(r):
+            px = pb + j * b.strides[1]
+            _dtrsv(s + 8, s + 72, s + 24, s + 40, pa, s + 56, px, s + 64)
     else:
         _dtrsm(s, s + 8, s + 16, s + 24, s + 32, s + 40, s + 48, pa, s + 56, pb, s + 64)
 
@@ -166,7 +168,7 @@ def _potrf(a: Any, slots: Any) -> int:
 def _getrf(a: Any, pivots: Any, slots: Any) -> int:
     """a := the triangles l and u of a = l @ u @ p.T; positive if a is singular.
 
-    By columns these are LAPACK's factors of a.T: u has the diagonal of ones.
+    By columns these are LAPACK's factors of a.T; u has the diagonal of ones.
     """
     n = a.shape[0]
     slots[0] = n
@@ -191,31 +193,34 @@ def _pivot(pivots: Any, i: int) -> int:
     return int((pivots[i >> 1] >> ((i & 1) << 5)) & 0xFFFFFFFF) - 1
 
 
+def _permute(ta: Any, pivots: Any, b: Any) -> None:
+    """b := op(p) @ b."""
+    n, r = b.shape
+    for step in range(n - 1):
+        i = step if ta == _T else n - 2 - step
+        k = _pivot(pivots, i)
+        if k != i:
+            for j in range(r):
+                b[i, j], b[k, j] = b[k, j], b[i, j]
+
+
 def _getrs(ta: Any, lu: Any, pivots: Any, b: Any, slots: Any) -> None:
     """b := the x of op(a) @ x = b, from the factors of a."""
-    n, r = b.shape
     if ta == _T:
-        for i in range(n - 1):
-            k = _pivot(pivots, i)
-            if k != i:
-                for j in range(r):
-                    b[i, j], b[k, j] = b[k, j], b[i, j]
+        _permute(_T, pivots, b)
         _trsm(_U, _T, _U, lu, b, slots)
         _trsm(_L, _T, _N, lu, b, slots)
     else:
         _trsm(_L, _N, _N, lu, b, slots)
         _trsm(_U, _N, _U, lu, b, slots)
-        for i in range(n - 2, -1, -1):
-            k = _pivot(pivots, i)
-            if k != i:
-                for j in range(r):
-                    b[i, j], b[k, j] = b[k, j], b[i, j]
+        _permute(_N, pivots, b)
 
 
 def _getri(lu: Any, pivots: Any, x: Any, slots: Any) -> None:
     """x := the inverse of a, from the factors of a."""
-    for i in range(x.shape[0]):
-        for j in range(x.shape[0]):
+    n = x.shape[0]
+    for i in range(n):
+        for j in range(n):
             x[i, j] = 0.0
         x[i, i] = 1.0
     _getrs(_N, lu, pivots, x, slots)

@@ -4,24 +4,39 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gradc.emit.mathsource import HelperSource
 from gradc.errors import InternalError
 
-__all__ = ["BlasSource", "available", "closure"]
+__all__ = ["BlasHelper", "BlasSource", "available", "closure"]
 
 PLAIN = frozenset({"_call", "_bind", "_address", "_numpy_address", "_scipy_address"})
 """Functions that are never compiled."""
-GENERIC = PLAIN | {"_pivot", "_lu_product"}
+GENERIC = PLAIN | {"_pivot", "_permute", "_lu_product"}
 """Functions that serve both dtypes as they are."""
 STEMS = "gemm|syrk|gemv|trsm|trsv|potrf|getrf"
 ROUTINE = re.compile(rf"_[ds]({STEMS})")
-IMPORTS = ("ctypes", "importlib", "math", "pathlib")
+IMPORTS = ("ctypes", "importlib", "math", "np", "pathlib", "Any")
 FLAGS = frozenset({"contract"})
+
+
+@dataclass(frozen=True, slots=True)
+class BlasHelper:
+    """One function of blaslib.py.
+
+    `text` is its definition without a final newline, `calls` what else of blaslib it
+    uses in file order, `imports` which of `IMPORTS` it needs, and `flags` what
+    ``njit(fastmath=...)`` must be given.
+    """
+
+    name: str
+    text: str
+    calls: tuple[str, ...]
+    imports: frozenset[str]
+    flags: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +45,19 @@ class BlasSource:
 
     `constants` are lines of text. `helpers` are compiled, with their flags, before what
     calls them; `plain` functions stay as they are. `_bind(globals(), *routines)` comes
-    before anything is compiled. `imports` are modules of the standard library.
+    before anything is compiled.
     """
 
     constants: tuple[str, ...]
-    helpers: tuple[HelperSource, ...]
-    plain: tuple[HelperSource, ...]
+    helpers: tuple[BlasHelper, ...]
+    plain: tuple[BlasHelper, ...]
     routines: tuple[str, ...]
-    imports: tuple[str, ...]
+
+    @property
+    def imports(self) -> frozenset[str]:
+        """Which of `IMPORTS` the module needs."""
+        used = {"np"} if self.constants else set()
+        return frozenset(used.union(*(f.imports for f in self.helpers + self.plain)))
 
 
 def closure(names: Iterable[str]) -> BlasSource:
@@ -62,13 +82,11 @@ def closure(names: Iterable[str]) -> BlasSource:
         if name in pieces:
             waiting.extend(pieces[name].calls)
     functions = [piece for name, piece in pieces.items() if name in needed]
-    text = "\n".join(function.text for function in functions)
     return BlasSource(
         constants=tuple(c for name, c in constants.items() if name in needed),
         helpers=tuple(f for f in functions if not _is_plain(f.name)),
         plain=tuple(f for f in functions if _is_plain(f.name)),
         routines=tuple(f.name[1:] for f in functions if ROUTINE.fullmatch(f.name)),
-        imports=tuple(m for m in IMPORTS if re.search(rf"\b{m}\.", text)),
     )
 
 
@@ -82,7 +100,7 @@ def _is_plain(name: str) -> bool:
 
 
 @cache
-def _pieces() -> tuple[dict[str, HelperSource], dict[str, str]]:
+def _pieces() -> tuple[dict[str, BlasHelper], dict[str, str]]:
     """(functions with their twins for float32, constants), each by name in file order."""
     source = Path(__file__).with_name("blaslib.py").read_text(encoding="utf-8")
     lines = source.splitlines()
@@ -101,10 +119,7 @@ def _pieces() -> tuple[dict[str, HelperSource], dict[str, str]]:
         if name in twins:
             both[twins[name]] = _single(text, twins)
     known = [*constants, *both]
-    pieces = {
-        name: HelperSource(name, text, tuple(_used(text, name, known)), FLAGS)
-        for name, text in both.items()
-    }
+    pieces = {name: _helper(name, text, known) for name, text in both.items()}
     return pieces, constants
 
 
@@ -123,8 +138,12 @@ def _single(text: str, twins: dict[str, str]) -> str:
     return text.replace("// 8", "// 4")
 
 
-def _used(text: str, name: str, known: list[str]) -> Iterator[str]:
-    words = {
-        node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)
-    }
-    return (other for other in known if other in words and other != name)
+def _helper(name: str, text: str, known: list[str]) -> BlasHelper:
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    return BlasHelper(
+        name=name,
+        text=text,
+        calls=tuple(other for other in known if other in used and other != name),
+        imports=frozenset(used.intersection(IMPORTS)),
+        flags=FLAGS,
+    )
