@@ -34,6 +34,7 @@ from gradc.errors import InternalError
 from gradc.schedule.program import (
     ATOM,
     PRECEDENCE,
+    ROUTINES,
     UNARY,
     Apply,
     AxisValue,
@@ -696,7 +697,8 @@ class _Kernel:
 
     def _call(self, call: Call) -> None:
         """A library call; its status ends the kernel with `code`."""
-        results = _RESULTS.get(call.routine, 0)
+        routine = ROUTINES[call.routine]
+        results = routine.kinds.count("result")  # they come last
         inputs = call.args[: len(call.args) - results]
         args: list[str] = []
         dtype = float64
@@ -710,7 +712,7 @@ class _Kernel:
                 args.append(self._view(arg))
             else:
                 args.append(self._scalar(arg))
-        if call.routine in _SLOTTED:
+        if routine.slots:
             args.append(self.slots)
         name = f"_{call.routine}" + ("_f32" if dtype.name == "float32" else "")
         self.routines.setdefault(name)
@@ -793,14 +795,6 @@ class _Kernel:
         else:
             raise InternalError(f"no array view of {buffer.name} is {view}")
         return text if len(view.dims) == 1 else f"{text}.reshape(({shape}))"
-
-
-_RESULTS = {"det": 1, "slogdet": 2}
-"""Routines that give values: the last arguments of their calls say where to."""
-
-_SLOTTED = frozenset(
-    {"gemm", "syrk", "gemv", "trsm", "potrf", "getrf", "getrs", "getri"}
-)
 
 
 def _row_major(dims: Sequence[Dim]) -> tuple[Dim, ...]:

@@ -28,7 +28,7 @@ kernel with its code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -38,9 +38,11 @@ from gradc.types import Dim, DType, dim_text, int64
 __all__ = [
     "ATOM",
     "PRECEDENCE",
+    "ROUTINES",
     "SELECT",
     "UNARY",
     "Apply",
+    "ArgumentKind",
     "AxisValue",
     "Buffer",
     "Call",
@@ -58,6 +60,7 @@ __all__ = [
     "Place",
     "Program",
     "Ref",
+    "Routine",
     "Size",
     "Stmt",
     "Store",
@@ -72,6 +75,7 @@ __all__ = [
     "fold",
     "index_text",
     "infix",
+    "numbered_lines",
     "statement_lines",
     "statements",
     "walk",
@@ -238,6 +242,48 @@ class Call:
     routine: str
     args: tuple[View | Expr | str, ...]
     code: int = 0
+
+
+ArgumentKind: TypeAlias = Literal["flag", "scalar", "in", "out", "update", "result"]
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """The arguments a routine takes, in order.
+
+    `flag` is one of "N", "T", "L", "U"; `scalar` an expression; the others are views: read (`in`),
+    written without being read (`out`), changed (`update`), or one element set to a value the
+    routine gives (`result`). `status` says that it may fail, `slots` that it is BLAS or LAPACK.
+    """
+
+    kinds: tuple[ArgumentKind, ...]
+    status: bool = False
+    slots: bool = True
+
+
+ROUTINES: Mapping[str, Routine] = {
+    # c = alpha * op(a) @ op(b) + beta * c; c is not read where beta is 0
+    "gemm": Routine(("flag", "flag", "scalar", "in", "in", "scalar", "update")),
+    # c = alpha * op(a) @ op(a).T + beta * c
+    "syrk": Routine(("flag", "scalar", "in", "scalar", "update")),
+    # y = alpha * op(a) @ x + beta * y
+    "gemv": Routine(("flag", "scalar", "in", "in", "scalar", "update")),
+    # uplo, trans, diag, a, b: b = the x of op(a) @ x = b
+    "trsm": Routine(("flag", "flag", "flag", "in", "update")),
+    # a = its lower Cholesky factor, 0 above the diagonal
+    "potrf": Routine(("update",), status=True),
+    # a, pivots (int64[n]): a = its factors, for the routines below only
+    "getrf": Routine(("update", "out"), status=True),
+    # trans, lu, pivots, b: b = the x of op(a) @ x = b
+    "getrs": Routine(("flag", "in", "in", "update")),
+    # lu, pivots, x = the inverse
+    "getri": Routine(("in", "in", "out")),
+    # lu, pivots, the determinant
+    "det": Routine(("in", "in", "result"), slots=False),
+    # lu, pivots, the determinant's sign, the logarithm of its size
+    "slogdet": Routine(("in", "in", "result", "result"), slots=False),
+}
+"""The library routines. Matrices have a unit last stride and a positive row stride."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -507,14 +553,18 @@ def _line(stmt: Stmt) -> str:
     return f"# {stmt.text}"
 
 
-def statement_lines(body: Sequence[Stmt], depth: int = 0) -> list[str]:
-    """The statements as lines, four spaces a level."""
-    lines: list[str] = []
+def numbered_lines(
+    body: Sequence[Stmt], depth: int = 0
+) -> Iterator[tuple[str, Stmt | None]]:
+    """The lines of the statements' text, each with the statement it begins."""
     stack: list[tuple[int, Stmt | str]] = [(depth, s) for s in reversed(body)]
     while stack:
         level, item = stack.pop()
-        text = item if isinstance(item, str) else _line(item)
-        lines.append("    " * level + text)
+        margin = "    " * level
+        if isinstance(item, str):
+            yield margin + item, None
+            continue
+        yield margin + _line(item), item
         if isinstance(item, Loop | While):
             stack += [(level + 1, s) for s in reversed(item.body)]
         elif isinstance(item, If):
@@ -522,4 +572,8 @@ def statement_lines(body: Sequence[Stmt], depth: int = 0) -> list[str]:
                 stack += [(level + 1, s) for s in reversed(item.orelse)]
                 stack.append((level, "else:"))
             stack += [(level + 1, s) for s in reversed(item.then)]
-    return lines
+
+
+def statement_lines(body: Sequence[Stmt], depth: int = 0) -> list[str]:
+    """The statements as lines, four spaces a level."""
+    return [text for text, _ in numbered_lines(body, depth)]
