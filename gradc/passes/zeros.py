@@ -37,10 +37,29 @@ class Range:
 UNKNOWN = Range()
 
 PASS_ON = frozenset(
-    ["copy", "stop_gradient", "prevent_gradient", "opaque", "broadcast", "reshape", "transpose", "slice", "flip", "diagonal", "gather"]
+    [
+        "copy",
+        "stop_gradient",
+        "prevent_gradient",
+        "opaque",
+        "broadcast",
+        "reshape",
+        "transpose",
+        "slice",
+        "flip",
+        "diagonal",
+        "gather",
+    ]
 )
 PLACING = frozenset(
-    ["embed", "embed_diagonal", "scatter_add", "scatter_set", "update_slice", "concatenate"]
+    [
+        "embed",
+        "embed_diagonal",
+        "scatter_add",
+        "scatter_set",
+        "update_slice",
+        "concatenate",
+    ]
 )
 BOUNDED: Mapping[str, tuple[float, float]] = {
     "tanh": (-1.0, 1.0),
@@ -56,7 +75,21 @@ BOUNDED: Mapping[str, tuple[float, float]] = {
     "heaviside": (0.0, 1.0),
 }
 COMPARISONS = frozenset(
-    ["less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not", "isnan", "isinf", "isfinite", "signbit"]
+    [
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "equal",
+        "not_equal",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "signbit",
+    ]
 )
 ROUNDING = frozenset(["floor", "ceil", "trunc", "rint", "round"])
 
@@ -184,6 +217,16 @@ def _node_range(node: Node, of: Callable[[Tensor], Range]) -> Range:
         return _both(a, b, low, high, a.masked or b.masked)
     if name == "square":
         return Range(0.0, INF, a.finite, a.sure, a.masked)
+    if name == "power":
+        exponent = of(node.inputs[1])
+        if (
+            exponent.low == exponent.high
+            and exponent.low >= 1
+            and exponent.low == int(exponent.low)
+        ):
+            low = 0.0 if exponent.low % 2 == 0 else -INF
+            return Range(low, INF, a.finite, a.sure, a.masked)
+        return UNKNOWN
     if name == "divide":
         return _divide(a, of(node.inputs[1]))
     if name == "exp":

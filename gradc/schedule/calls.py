@@ -18,18 +18,26 @@ def call_statements(
     inputs: Sequence[View],
     outputs: Sequence[View],
     code: int,
+    adds: bool,
     workspace: Callable[[DType, tuple[Dim, ...], str], View],
     fresh: Callable[[str], str],
 ) -> list[Stmt]:
-    """The statements of a call node for one item of its batch."""
+    """The statements of a call node for one item of its batch.
+
+    `adds`: the product is added to what the output holds.
+    """
     product = matrix_product(node)
     if product is not None:
-        return [_gemm(product, inputs, outputs[0], node.out.dtype)]
+        return [
+            _gemm(product, inputs, outputs[0], node.out.dtype, 1.0 if adds else 0.0)
+        ]
     raise InternalError(f"{node.op.name} has no library call")
 
 
-def _gemm(product: Product, inputs: Sequence[View], out: View, dtype: DType) -> Stmt:
-    """out = op(a) @ op(b)."""
+def _gemm(
+    product: Product, inputs: Sequence[View], out: View, dtype: DType, beta: float
+) -> Stmt:
+    """out = op(a) @ op(b) + beta * out."""
     a, b = reversed(inputs) if product.swap else inputs
     rows, columns, inner = len(product.rows), len(product.columns), len(product.inner)
     left = _matrix(a, inner if product.left else rows)
@@ -42,7 +50,7 @@ def _gemm(product: Product, inputs: Sequence[View], out: View, dtype: DType) -> 
             Lit(1.0, dtype),
             left,
             right,
-            Lit(0.0, dtype),
+            Lit(beta, dtype),
             _matrix(out, rows),
         ),
     )

@@ -42,9 +42,9 @@ def nominal(dim: Dim) -> int:
 
 
 class _Fuser:
-    def __init__(self, units: Units) -> None:
+    def __init__(self, units: Units, reserved: frozenset[str]) -> None:
         self.units = units
-        self.counter: dict[str, int] = {}
+        self.reserved = reserved
         self.writers = units.writers
         self.alias = units.alias
 
@@ -78,7 +78,8 @@ class _Fuser:
         for other in self.writers.get(unit.out, ()):
             if other is unit:
                 break
-            found.append((other, Read(unit.out, unit.store)))
+            if not (unit.adds and other.adds):  # terms of one sum may come in any order
+                found.append((other, Read(unit.out, unit.store)))
         return found
 
     # ------------------------------------------------------------------ one axis
@@ -342,11 +343,11 @@ class _Fuser:
         return LoopItem(name, extent)
 
     def name(self, depth: int) -> str:
-        """A fresh loop variable: i, j, k by depth, numbered."""
-        letter = "ijklmnpq"[min(depth, 7)]
-        count = self.counter.get(letter, 0)
-        self.counter[letter] = count + 1
-        return f"{letter}{count}" if count else letter
+        """The loop variable of a depth: i, j, k, ...; doubled where the graph has that name."""
+        letter = "ijklmnpq"[depth] if depth < 8 else f"i{depth}"
+        while letter in self.reserved:
+            letter += letter[0]
+        return letter
 
 
 @dataclass(eq=False, slots=True)
@@ -382,14 +383,14 @@ def may_carry(unit: Unit, k: int) -> bool:
     return unit.kind != "cumulate" or k != unit.node.attrs.axis
 
 
-def fuse(units: Units) -> list[Item]:
-    """The loops of a graph's units, fused."""
-    return _Fuser(units).fuse(list(units.units))
+def fuse(units: Units, reserved: frozenset[str] = frozenset()) -> list[Item]:
+    """The loops of a graph's units, fused. Loop variables keep clear of `reserved`."""
+    return _Fuser(units, reserved).fuse(list(units.units))
 
 
-def separate(units: Units) -> list[Item]:
+def separate(units: Units, reserved: frozenset[str] = frozenset()) -> list[Item]:
     """One nest a unit: the plain reference (`--opt 0`)."""
-    fuser = _Fuser(units)
+    fuser = _Fuser(units, reserved)
     items: list[Item] = []
     for unit in units.units:
         items += fuser.fuse([unit])

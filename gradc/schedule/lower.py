@@ -93,7 +93,10 @@ class _Value:
 def schedule(graph: Graph, name: str, level: int = 1) -> Scheduled:
     """The Program of a graph of primitives. Level 0 makes one nest a node."""
     units = make_units(graph)
-    items = fuse(units) if level > 0 else separate(units)
+    reserved = frozenset(_symbols(graph)) | {
+        t.name for n in graph.nodes() for t in n.outputs
+    }
+    items = fuse(units, reserved) if level > 0 else separate(units, reserved)
     return _Lowering(graph, units, items, name).run()
 
 
@@ -130,7 +133,7 @@ class _Lowering:
         found, count = base, 1
         while found in self.taken:
             count += 1
-            found = f"{base}_{count}"
+            found = f"{base}_{count}" if base[-1].isdigit() else f"{base}{count}"
         self.taken.add(found)
         return found
 
@@ -337,15 +340,10 @@ class _Lowering:
         before: list[Stmt] = []
         after: list[Stmt] = []
         for unit in _units(loop):
-            if len(self.home(unit)) != len(path) or unit.kind not in (
-                "reduce",
-                "cumulate",
-            ):
+            if unit.kind != "reduce" or unit.adds or len(self.home(unit)) != len(path):
                 continue
             value = self.values[unit.out]
-            init = unit.init if unit.kind == "reduce" else 0.0
-            if unit.kind == "cumulate":
-                continue
+            init = unit.init
             if value.total:
                 assert value.total_dtype is not None
                 before.append(
@@ -367,18 +365,11 @@ class _Lowering:
     def initialise(self, unit: Unit, value: _Value, init: float) -> list[Stmt]:
         """Set an accumulator in memory, over the axes that are bound inside its loop."""
         outside = {loop.axis for loop in self.home(unit)}
-        names: dict[str, str] = {}
         loops: list[tuple[str, Dim]] = []
         for k in range(len(unit.extents)):
             if k not in unit.reduced and unit.bound[k] not in outside:
-                fresh = self.fresh(unit.bound[k])
-                names[unit.bound[k]] = fresh
-                loops.append((fresh, unit.extents[k]))
-        index = tuple(
-            Lin(i.offset, tuple((names.get(a, a), s) for a, s in i.terms))
-            for i in self.own_index(unit, value)
-            if isinstance(i, Lin)
-        )
+                loops.append((unit.bound[k], unit.extents[k]))
+        index = self.own_index(unit, value)
         body: Stmt = Store(value.buffer, index, "=", _init(init, unit.out.dtype))
         for depth, (axis, extent) in enumerate(reversed(loops)):
             body = Loop(axis, extent, (body,), "lanes" if depth == 0 else "serial")
@@ -433,7 +424,8 @@ class _Lowering:
             result.append(Let(value.name, expr))
             expr = Ref(value.name, unit.out.dtype)
         if value.buffer:
-            result.append(Store(value.buffer, self.own_index(unit, value), "=", expr))
+            how: StoreMode = "+" if unit.adds else "="
+            result.append(Store(value.buffer, self.own_index(unit, value), how, expr))
         return result
 
     def cumulate(self, unit: Unit, value: _Value, expr: Expr) -> list[Stmt]:
@@ -551,7 +543,9 @@ class _Lowering:
             )
             return View(fresh, tuple(Lin() for _ in dims), dims, _strides(dims))
 
-        return call_statements(unit.node, views, outs, code, workspace, self.fresh)
+        return call_statements(
+            unit.node, views, outs, code, unit.adds, workspace, self.fresh
+        )
 
     def view(self, unit: Unit, tensor: Tensor, index: Sequence[object]) -> View:
         """The part of a tensor's buffer that a call works on: its whole dimensions."""
@@ -587,7 +581,7 @@ class _Lowering:
             return args[0]
         if node.op.name in ("stop_gradient", "prevent_gradient", "opaque"):
             return args[0]
-        if node.op.name == "add_n":
+        if unit.out.op.name == "add_n" and unit.out.node is node:
             total = args[0]
             for term in args[1:]:
                 total = Apply("add", (total, term), dtype)

@@ -13,6 +13,7 @@ from gradc.schedule.program import (
     If,
     Let,
     Lin,
+    Lit,
     Load,
     Loop,
     Ref,
@@ -145,6 +146,18 @@ def _inline(
         else:
             result.append(stmt)
     return result
+
+
+def _begins(zero: Stmt, add: Store) -> bool:
+    """Whether a sum's first term follows its zero: 0, then + term, is the term."""
+    return (
+        isinstance(zero, Store)
+        and zero.mode == "="
+        and add.mode == "+"
+        and (zero.buffer, zero.index) == (add.buffer, add.index)
+        and isinstance(zero.expr, Lit)
+        and zero.expr.value == 0
+    )
 
 
 def _used_here(body: Sequence[Stmt], name: str) -> bool:

@@ -66,7 +66,7 @@ class Unit:
     `kind`: `map` (elementwise), `fill` (with `init`), `reduce`, `gather`, `scatter`, `part` (a
     store into part of the result), `cumulate`, `call`. `extents` are its axes, `store` the index of the element it
     sets in `out`, `reduced` the axes it combines over by `combine` from `init`. A call may set
-    `more` tensors.
+    `more` tensors. A unit that `adds` is one term of a sum in memory that another unit has begun.
     """
 
     node: Node
@@ -80,6 +80,7 @@ class Unit:
     init: float = 0.0
     order: int = 0
     more: tuple[tuple[Tensor, tuple[Index, ...]], ...] = ()
+    adds: bool = False
     bound: dict[int, str] = field(default_factory=dict)
 
     def free(self) -> list[int]:
@@ -196,6 +197,45 @@ def reshape_index(
     return tuple(found)
 
 
+def _sums(graph: Graph) -> dict[Tensor, Tensor]:
+    """The terms of adjoint sums that are themselves accumulated: each term with its sum.
+
+    A reduction, contraction, scatter or placed slice that is used by one `add_n` alone adds
+    straight into that sum's memory.
+    """
+    uses: dict[Tensor, int] = {}
+    nodes = graph.nodes()
+    for node in nodes:
+        for t in node.inputs:
+            uses[t] = uses.get(t, 0) + 1
+    for o in graph.outputs:
+        if o.tensor is not None:
+            uses[o.tensor] = uses.get(o.tensor, 0) + 2
+    found: dict[Tensor, Tensor] = {}
+    for node in nodes:
+        if node.op.name != "add_n" or node.attrs.method or not node.out.ndim:
+            continue
+        for t in node.inputs:
+            if (
+                uses[t] == 1
+                and _accumulates(t)
+                and t.node.place.section == node.place.section
+            ):
+                found[t] = node.out
+    return found
+
+
+def _accumulates(tensor: Tensor) -> bool:
+    form = tensor.op.form(tensor.node) if tensor.op.form is not None else None
+    if isinstance(form, Accumulate):
+        return form.combine == "add"
+    if isinstance(form, Assemble):
+        return form.fill == 0 and len(form.maps) == 1
+    if isinstance(form, Scatter):
+        return form.mode == "add"
+    return isinstance(form, Contract) and any(v not in form.out for v in form.lhs)
+
+
 class _Maker:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -203,6 +243,7 @@ class _Maker:
         self.writers: dict[Tensor, list[Unit]] = {}
         self.alias: dict[Tensor, Tensor] = {}
         self.copies: dict[Tensor, Tensor] = {}
+        self.sums = _sums(graph)
 
     def add(
         self,
@@ -211,13 +252,14 @@ class _Maker:
         extents: Shape,
         operands: Sequence[tuple[Tensor, Sequence[Index]]],
         *,
-        out: Tensor | None = None,
         store: tuple[Index, ...] | None = None,
         reduced: Sequence[int] = (),
         combine: str = "",
         init: float = 0.0,
     ) -> Unit:
-        out = node.outputs[0] if out is None else out
+        out = node.outputs[0]
+        adds = out in self.sums and kind != "fill"
+        out = self.sums.get(out, out)
         unit = Unit(
             node=node,
             kind=kind,
@@ -229,6 +271,7 @@ class _Maker:
             combine=combine,
             init=init,
             order=len(self.units),
+            adds=adds,
         )
         self.units.append(unit)
         self.writers.setdefault(out, []).append(unit)
@@ -306,14 +349,21 @@ class _Maker:
         same = identity(out.ndim)
         if node.op.name in ("input", "gate") or isinstance(form, View | Reshape | Fill):
             return
-        if isinstance(form, Elementwise):
+        if out in self.sums.values():
+            # its accumulated terms are written already; the others are added at the end
+            rest = [t for t in node.inputs if self.sums.get(t) is not out]
+            if rest:
+                self.add(node, "map", out.shape, [(t, same) for t in rest]).adds = True
+        elif isinstance(form, Elementwise):
             self.add(node, "map", out.shape, [(t, same) for t in node.inputs])
         elif isinstance(form, Accumulate):
             self.reduction(node, form)
         elif isinstance(form, Contract):
             self.contraction(node, form)
         elif isinstance(form, Assemble):
-            if not form.whole:
+            if out in self.sums:
+                self.begin(node)
+            elif not form.whole:
                 self.add(node, "fill", out.shape, [], init=form.fill)
             for operand, where in zip(node.inputs, form.maps, strict=True):
                 self.add(
@@ -350,11 +400,18 @@ class _Maker:
         else:
             raise InternalError(f"{node.op.name} has no loop form")
 
+    def begin(self, node: Node) -> None:
+        """Set a sum in memory to 0 before its first term; its other terms find it begun."""
+        out = self.sums.get(node.outputs[0])
+        if out is not None and out not in self.writers:
+            self.add(node, "fill", out.shape, [], init=0.0)
+
     def reduction(self, node: Node, form: Accumulate) -> None:
         x = node.inputs[0]
         kept = [k for k in range(x.ndim) if k not in form.over]
         order = [*kept, *form.over]
         place = {k: i for i, k in enumerate(order)}
+        self.begin(node)
         self.add(
             node,
             "reduce",
@@ -378,6 +435,8 @@ class _Maker:
             def index(labels: Sequence[int]) -> tuple[Index, ...]:
                 return tuple(axis(place[v]) if v in place else WHOLE for v in labels)
 
+            if node.out in self.sums:
+                self.begin(node)
             self.add(
                 node,
                 "call",
@@ -389,6 +448,7 @@ class _Maker:
         inner = [v for v in dict.fromkeys((*form.lhs, *form.rhs)) if v not in form.out]
         order = [*form.out, *inner]
         place = {label: k for k, label in enumerate(order)}
+        self.begin(node)
         self.add(
             node,
             "reduce" if inner else "map",
@@ -423,7 +483,9 @@ class _Maker:
         store: tuple[Index, ...] = tuple(
             WHOLE if k in form.axes else axis(next(rest)) for k in range(out.ndim)
         )
-        if form.mode == "add":
+        if out in self.sums:
+            self.begin(node)
+        elif form.mode == "add":
             self.add(node, "fill", out.shape, [], init=0.0)
         else:
             self.add(node, "part", out.shape, [(node.inputs[0], identity(out.ndim))])
