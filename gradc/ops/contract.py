@@ -12,8 +12,8 @@ from gradc.graph import Node, Tensor
 from gradc.ops.basic import reduce_sum
 from gradc.ops.functions import (
     TensorLike,
+    apply,
     function,
-    lookup_function,
 )
 from gradc.ops.loops import Contract
 from gradc.ops.registry import Op, bilinear
@@ -55,9 +55,7 @@ def conjugate(x: Tensor) -> Tensor:
     """The complex conjugate; a real tensor as it is."""
     if not x.dtype.is_complex:
         return x
-    conj = lookup_function("conj")
-    assert conj is not None
-    result = conj.call(x)
+    result = apply("conj", x)
     assert isinstance(result, Tensor)
     return result
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ __all__ = [
     "Key",
     "Nested",
     "TensorLike",
+    "apply",
     "as_tensor",
     "axes_of",
     "axis_of",
@@ -52,6 +53,8 @@ __all__ = [
 ]
 
 TensorLike: TypeAlias = "Tensor | int | float | complex | bool | Poly"
+F = TypeVar("F", bound=Callable[..., Any])
+
 Axes: TypeAlias = "int | tuple[int, ...] | None"
 Key: TypeAlias = Any
 """What may stand in brackets: ints, dimensions, slices, `...`, None, integer tensors, a tuple."""
@@ -84,12 +87,10 @@ class Function:
 _FUNCTIONS: dict[str, Function] = {}
 
 
-def function(
-    *names: str, method: bool = False, operator: str = ""
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def function(*names: str, method: bool = False, operator: str = "") -> Callable[[F], F]:
     """Enter a function of the language under `names`, and behind a `Tensor` operator."""
 
-    def enter(call: Callable[..., Any]) -> Callable[..., Any]:
+    def enter(call: F) -> F:
         for name in names:
             if name in _FUNCTIONS:
                 raise InternalError(f"two functions are called {name}")
@@ -104,6 +105,11 @@ def function(
 def lookup_function(name: str) -> Function | None:
     """The function of this name (`sum`, `linalg.norm` by its short name `norm`), or None."""
     return _FUNCTIONS.get(name)
+
+
+def apply(name: str, *arguments: Any, **options: Any) -> Any:
+    """Call a function of the language by its name, whichever family it is of."""
+    return _FUNCTIONS[name].call(*arguments, **options)
 
 
 def functions() -> tuple[str, ...]:

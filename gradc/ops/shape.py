@@ -5,7 +5,7 @@ The ops are index maps, read by the schedule as such; the functions are written 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,22 +17,22 @@ from gradc.ops.basic import numpy_dim, numpy_shape
 from gradc.ops.basic import reshape as reshape_op
 from gradc.ops.basic import transpose as transpose_op
 from gradc.ops.basic import zeros as zeros_of
-from gradc.ops.functions import (
-    TensorLike,
-    as_tensor,
-    axis_of,
-    function,
-)
 from gradc.ops.loops import Assemble, Map, Update, View, axis
 from gradc.ops.registry import Op, linear
 from gradc.types import (
+    DTYPES,
     Dim,
+    DType,
     Poly,
     Shape,
     TensorType,
+    bool_,
+    complex128,
     dim_floordiv,
     dim_text,
     exact_quotient,
+    float64,
+    int64,
     is_nonnegative,
     shape_text,
     size_of,
@@ -41,12 +41,14 @@ from gradc.types import (
 __all__ = [
     "concatenate_op",
     "diagonal_op",
+    "dtype_from",
     "embed",
     "embed_diagonal",
     "flip_op",
-    "reshape",
+    "permuted",
+    "reshaped",
+    "slice_along",
     "slice_op",
-    "transpose",
     "update_slice",
 ]
 
@@ -543,7 +545,7 @@ def shape_of(shape: Any, what: str = "shape") -> list[Dim]:
             continue
         if isinstance(d, bool) or not isinstance(d, int | Poly):
             raise TypeMismatch(
-                f"{what}: expected ints and dimensions, found {_found(d)}",
+                f"{what}: expected ints and dimensions, found {found_text(d)}",
                 hint="a size must be known when the graph is compiled",
             )
     return [int(d) if isinstance(d, np.integer) else d for d in listed]
@@ -558,10 +560,36 @@ def sizes_of(shape: Any, what: str = "shape") -> Shape:
     return found
 
 
-def _found(value: Any) -> str:
+def found_text(value: Any) -> str:
+    """What was found instead, for a message."""
     if isinstance(value, Tensor):
         return f"the tensor {value.type}"
     return f"{type(value).__name__} {value!r}"
+
+
+PYTHON_DTYPES: Mapping[type, DType] = {
+    bool: bool_,
+    int: int64,
+    float: float64,
+    complex: complex128,
+}
+
+
+def dtype_from(dtype: Any) -> DType:
+    """A dtype as the user writes it: a `DType`, its name, or a type of Python's or NumPy's."""
+    if isinstance(dtype, DType):
+        return dtype
+    if isinstance(dtype, type) and dtype in PYTHON_DTYPES:
+        return PYTHON_DTYPES[dtype]
+    name = dtype if isinstance(dtype, str) else ""
+    if not name and isinstance(dtype, type | np.dtype):
+        name = np.dtype(dtype).name
+    if name not in DTYPES:
+        raise TypeMismatch(
+            f"expected a dtype, found {found_text(dtype)}",
+            hint="dtypes are " + ", ".join(DTYPES),
+        )
+    return DTYPES[name]
 
 
 def whole_shape(x: Shape, shape: Sequence[Dim]) -> Shape:
@@ -586,37 +614,9 @@ def whole_shape(x: Shape, shape: Sequence[Dim]) -> Shape:
     return tuple(left if d == -1 else d for d in shape)
 
 
-@function("reshape", method=True)
-def reshape(x: TensorLike, shape: Any, *more: Any, order: str = "C") -> Tensor:
-    """The same elements in row-major order under another shape; one size may be -1."""
-    t = as_tensor(x)
-    if order != "C":
-        raise TypeMismatch(
-            f"reshape: order must be 'C', found {order!r}", hint="transpose first"
-        )
-    listed = shape_of((shape, *more) if more else shape)
-    found = whole_shape(t.shape, listed)
-    return t if found == t.shape else reshape_op(t, shape=found)
-
-
-@function("transpose", "permute_dims", method=True)
-def transpose(x: TensorLike, axes: Any = None, *more: Any) -> Tensor:
-    """The axes in another order: reversed, or as `axes` lists them."""
-    t = as_tensor(x)
-    if more:
-        axes = (axes, *more)
-    if axes is None:
-        perm = tuple(reversed(range(t.ndim)))
-    else:
-        listed = axes if isinstance(axes, tuple | list) else (axes,)
-        perm = tuple(axis_of(a, t.ndim) for a in listed)
-        if sorted(perm) != list(range(t.ndim)):
-            raise ShapeError(
-                f"transpose: axes {tuple(listed)} are no order of the {t.ndim} axes of "
-                f"{shape_text(t.shape)}",
-                code="bad-axis",
-            )
-    return permuted(t, perm)
+def reshaped(x: Tensor, shape: Shape) -> Tensor:
+    """`x` in this shape; the same tensor where it has it."""
+    return x if x.shape == shape else reshape_op(x, shape=shape)
 
 
 def permuted(x: Tensor, perm: Sequence[int]) -> Tensor:
