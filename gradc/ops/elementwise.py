@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons and the elementary functions, element by element.
+"""Arithmetic, comparisons, selection and rounding, element by element.
 
 A slope that is 0 because an operand was not selected (`maximum`, `clip`, `where`) is a select on
 the cotangent, not a product with 0: an infinite cotangent leaves no NaN there.
@@ -6,7 +6,6 @@ the cotangent, not a product with 0: an infinite cotangent leaves no NaN there.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -48,30 +47,23 @@ from gradc.types import (
     bool_,
     broadcast_shapes,
     float64,
-    int64,
 )
 
 __all__ = [
     "absolute",
     "add",
+    "binary",
     "clip",
     "copysign",
-    "cos",
     "divide",
     "equal",
-    "exp",
-    "exp2",
-    "expm1",
     "filled",
     "floor_divide",
     "greater",
     "greater_equal",
-    "hypot",
     "isnan",
     "less",
     "less_equal",
-    "log",
-    "log1p",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -80,21 +72,17 @@ __all__ = [
     "multiply",
     "negative",
     "not_equal",
-    "power",
     "reciprocal",
     "scalar_value",
     "select",
-    "sigmoid",
     "sign",
-    "sin",
-    "softplus",
-    "sqrt",
     "square",
     "step",
     "subtract",
-    "tanh",
     "trunc",
+    "truth",
     "typed_operands",
+    "unary",
     "where",
 ]
 
@@ -158,7 +146,7 @@ def filled(value: Any, like: Tensor) -> Tensor:
     return broadcast_to(number(value, like.dtype), like.shape)
 
 
-def _unary(
+def unary(
     name: str,
     ufunc: np.ufunc,
     partial: Callable[[Tensor, Tensor], Slope] | None,
@@ -211,7 +199,7 @@ def _unary(
     return call
 
 
-def _binary(
+def binary(
     name: str,
     ufunc: np.ufunc,
     partials: Partial | None,
@@ -262,7 +250,7 @@ def _binary(
 
 # ------------------------------------------------------------------------ arithmetic
 
-add: Binary = _binary(
+add: Binary = binary(
     "add",
     np.add,
     lambda x, y, out: [ONE, ONE],
@@ -273,7 +261,7 @@ add: Binary = _binary(
     doc="The sum; of truth values, whether either is true.",
 )
 
-subtract: Binary = _binary(
+subtract: Binary = binary(
     "subtract",
     np.subtract,
     lambda x, y, out: [ONE, -1.0],
@@ -285,7 +273,7 @@ subtract: Binary = _binary(
     doc="The difference.",
 )
 
-multiply: Binary = _binary(
+multiply: Binary = binary(
     "multiply",
     np.multiply,
     lambda x, y, out: [y, x],
@@ -296,7 +284,7 @@ multiply: Binary = _binary(
     doc="The product; of truth values, whether both are true.",
 )
 
-divide: Binary = _binary(
+divide: Binary = binary(
     "divide",
     np.divide,
     lambda x, y, out: [lambda: 1.0 / y, lambda: -out * (1.0 / y)],
@@ -357,7 +345,7 @@ def reciprocal(x: TensorLike) -> Tensor:
     return reciprocal_op(*typed_operands(np.reciprocal, x))
 
 
-square: Unary = _unary(
+square: Unary = unary(
     "square",
     np.square,
     lambda x, out: 2.0 * x,
@@ -368,67 +356,11 @@ square: Unary = _unary(
 )
 
 
-def _power_partials(x: Tensor, y: Tensor, out: Tensor) -> Sequence[Slope]:
-    """y x**(y - 1) and x**y log x; a known exponent keeps its own power, down to x**0."""
-    c = scalar_value(y)
-
-    def by_base() -> Any:
-        if c is not None:
-            return ZERO if c == 0 else c * power_op(x, filled(c - 1, x))
-        # 0**(y - 1) is infinite at y = 0, where the slope is 0 all the same
-        base = select(logical_and(equal(x, 0), equal(y, 0)), 1, x)
-        return y * power_op(base, y - 1)
-
-    def by_exponent() -> Tensor:
-        outside = less_equal(x, 0)
-        return select(outside, 0, out * log(select(outside, 1, x)))
-
-    return [by_base, by_exponent]
-
-
-def _power_numpy(x: Any, y: Any) -> Any:
-    if np.asarray(x).dtype.kind in "iu" and np.any(np.asarray(y) < 0):
-        raise ValueError("power: an integer to a negative power")
-    return np.power(x, y)
-
-
-power_op = elementwise(
-    "power",
-    numpy=_power_numpy,
-    partials=_power_partials,
-    accepts=REAL,
-    text="**",
-    scalar="_power",
-    sample=(0.3, 2.0),
-    cost=20,
-    doc="x to the power y. The slope by x is 0 for y = 0, that by y is 0 for x <= 0.",
-)
-
-
-@function("power", "pow", operator="power")
-def power(x: TensorLike, y: TensorLike) -> Tensor:
-    """x to the power y. TypeMismatch for an integer to a negative integer."""
-    a, b = typed_operands(np.power, x, y)
-    exponent = scalar_value(b)
-    if a.dtype.is_integer and exponent is not None and exponent < 0:
-        raise TypeMismatch(
-            f"power: an integer to the negative power {exponent}",
-            hint=f"write the exponent as a float: {float(exponent)}",
-        )
-    return power_op(a, b)
-
-
-@function("float_power")
-def float_power(x: TensorLike, y: TensorLike) -> Tensor:
-    """x to the power y, computed in float64."""
-    return power_op(*typed_operands(np.float_power, x, y))
-
-
 # ----------------------------------------------------------------------- comparisons
 
 
 def _compare(name: str, ufunc: np.ufunc, sign: str, what: str, **more: Any) -> Binary:
-    return _binary(
+    return binary(
         name,
         ufunc,
         None,
@@ -608,7 +540,7 @@ def _not_nan_vjp(node: Node, g: Tensor) -> Sequence[Bar]:
     ]
 
 
-maximum: Binary = _binary(
+maximum: Binary = binary(
     "maximum",
     np.maximum,
     None,
@@ -618,7 +550,7 @@ maximum: Binary = _binary(
     doc="The larger one, NaN if either is. A tie gives half of the cotangent to each.",
 )
 
-minimum: Binary = _binary(
+minimum: Binary = binary(
     "minimum",
     np.minimum,
     None,
@@ -628,7 +560,7 @@ minimum: Binary = _binary(
     doc="The smaller one, NaN if either is. A tie gives half of the cotangent to each.",
 )
 
-_binary(
+binary(
     "fmax",
     np.fmax,
     None,
@@ -638,7 +570,7 @@ _binary(
     doc="The larger one, or the one that is not NaN. A tie gives half to each.",
 )
 
-_binary(
+binary(
     "fmin",
     np.fmin,
     None,
@@ -699,7 +631,7 @@ def clip(
 
 # -------------------------------------------------------------- signs and roundings
 
-sign: Unary = _unary(
+sign: Unary = unary(
     "sign",
     np.sign,
     lambda x, out: ZERO,
@@ -709,7 +641,7 @@ sign: Unary = _unary(
     doc="-1, 0 or 1 by the sign. Connected, with derivative 0.",
 )
 
-absolute: Unary = _unary(
+absolute: Unary = unary(
     "absolute",
     np.absolute,
     lambda x, out: sign(x),
@@ -739,7 +671,7 @@ step = elementwise(
     doc="1 where x > 0, else 0 (for NaN too). Connected, with derivative 0.",
 )
 
-_binary(
+binary(
     "heaviside",
     np.heaviside,
     lambda x, y, out: [ZERO, lambda: select(equal(x, 0), filled(1, out), 0)],
@@ -749,7 +681,7 @@ _binary(
     doc="0 for x < 0, y for x = 0, 1 for x > 0. Connected, with derivative 0 by x.",
 )
 
-copysign: Binary = _binary(
+copysign: Binary = binary(
     "copysign",
     np.copysign,
     lambda x, y, out: [lambda: sign(x) * copysign(1.0, y), ZERO],
@@ -760,7 +692,7 @@ copysign: Binary = _binary(
 )
 
 
-floor: Unary = _unary(
+floor: Unary = unary(
     "floor",
     np.floor,
     None,
@@ -770,7 +702,7 @@ floor: Unary = _unary(
     doc="The largest integer that is not above x.",
 )
 
-_unary(
+unary(
     "ceil",
     np.ceil,
     None,
@@ -780,7 +712,7 @@ _unary(
     doc="The smallest integer that is not below x.",
 )
 
-trunc: Unary = _unary(
+trunc: Unary = unary(
     "trunc",
     np.trunc,
     None,
@@ -791,7 +723,7 @@ trunc: Unary = _unary(
     doc="x without its fractional part.",
 )
 
-rint: Unary = _unary(
+rint: Unary = unary(
     "rint",
     np.rint,
     None,
@@ -818,7 +750,7 @@ def round_(x: TensorLike, decimals: int = 0) -> Tensor:
     return rint(tensor / scale) * scale
 
 
-_unary(
+unary(
     "signbit",
     np.signbit,
     None,
@@ -883,7 +815,7 @@ def nan_to_num(
 
 # --------------------------------------------------------------- division with rest
 
-floor_divide: Binary = _binary(
+floor_divide: Binary = binary(
     "floor_divide",
     np.floor_divide,
     None,
@@ -896,7 +828,7 @@ floor_divide: Binary = _binary(
     doc="The quotient rounded down.",
 )
 
-_binary(
+binary(
     "remainder",
     np.remainder,
     lambda x, y, out: [ONE, lambda: -floor_divide(x, y)],
@@ -910,7 +842,7 @@ _binary(
     doc="What floor division leaves, with the sign of y.",
 )
 
-_binary(
+binary(
     "fmod",
     np.fmod,
     lambda x, y, out: [ONE, lambda: -trunc(x / y)],
@@ -926,7 +858,7 @@ _binary(
 
 
 def _bitwise(name: str, ufunc: np.ufunc, sign: str, doc: str) -> None:
-    _binary(
+    binary(
         name,
         ufunc,
         None,
@@ -995,493 +927,6 @@ _shift(
     "Bits moved down by y places.",
     "bitwise_right_shift",
 )
-
-
-# ----------------------------------------------------- roots, exponentials, logarithms
-
-sqrt: Unary = _unary(
-    "sqrt",
-    np.sqrt,
-    lambda x, out: 0.5 / out,
-    scalar="np.sqrt",
-    sample=(0.2, 3.0),
-    cost=4,
-    doc="The square root; its slope at 0 is infinite.",
-)
-
-_unary(
-    "cbrt",
-    np.cbrt,
-    lambda x, out: 1.0 / (3.0 * (out * out)),
-    scalar="_cbrt",
-    sample=(0.2, 3.0),
-    cost=12,
-    doc="The cube root.",
-)
-
-exp: Unary = _unary(
-    "exp",
-    np.exp,
-    lambda x, out: out,
-    scalar="_exp",
-    cost=10,
-    doc="e to the power x.",
-)
-
-exp2: Unary = _unary(
-    "exp2",
-    np.exp2,
-    lambda x, out: out * math.log(2),
-    scalar="_exp2",
-    cost=10,
-    doc="2 to the power x.",
-)
-
-expm1: Unary = _unary(
-    "expm1",
-    np.expm1,
-    lambda x, out: exp(x),
-    scalar="_expm1",
-    cost=12,
-    doc="exp(x) - 1, exact near 0.",
-)
-
-log: Unary = _unary(
-    "log",
-    np.log,
-    lambda x, out: 1.0 / x,
-    scalar="_log",
-    sample=(0.2, 3.0),
-    cost=12,
-    doc="The natural logarithm.",
-)
-
-_unary(
-    "log2",
-    np.log2,
-    lambda x, out: (1.0 / math.log(2)) / x,
-    scalar="_log2",
-    sample=(0.2, 3.0),
-    cost=12,
-    doc="The logarithm to base 2.",
-)
-
-_unary(
-    "log10",
-    np.log10,
-    lambda x, out: (1.0 / math.log(10)) / x,
-    scalar="_log10",
-    sample=(0.2, 3.0),
-    cost=12,
-    doc="The logarithm to base 10.",
-)
-
-log1p: Unary = _unary(
-    "log1p",
-    np.log1p,
-    lambda x, out: 1.0 / (1.0 + x),
-    scalar="_log1p",
-    sample=(-0.7, 3.0),
-    cost=14,
-    doc="log(1 + x), exact near 0.",
-)
-
-
-# ------------------------------------------------------------------------ trigonometry
-
-sin: Unary = _unary(
-    "sin",
-    np.sin,
-    lambda x, out: cos(x),
-    scalar="_sin",
-    finite=True,
-    cost=12,
-    doc="The sine.",
-)
-
-cos: Unary = _unary(
-    "cos",
-    np.cos,
-    lambda x, out: -sin(x),
-    scalar="_cos",
-    finite=True,
-    cost=12,
-    doc="The cosine.",
-)
-
-_unary(
-    "tan",
-    np.tan,
-    lambda x, out: 1.0 + out * out,
-    scalar="_tan",
-    sample=(-1.2, 1.2),
-    cost=16,
-    doc="The tangent.",
-)
-
-_unary(
-    "arcsin",
-    np.arcsin,
-    lambda x, out: 1.0 / sqrt((1.0 - x) * (1.0 + x)),
-    aliases=("asin",),
-    scalar="_arcsin",
-    sample=(-0.8, 0.8),
-    cost=16,
-    doc="The inverse sine.",
-)
-
-_unary(
-    "arccos",
-    np.arccos,
-    lambda x, out: -1.0 / sqrt((1.0 - x) * (1.0 + x)),
-    aliases=("acos",),
-    scalar="_arccos",
-    sample=(-0.8, 0.8),
-    cost=16,
-    doc="The inverse cosine.",
-)
-
-_unary(
-    "arctan",
-    np.arctan,
-    lambda x, out: 1.0 / (1.0 + x * x),
-    aliases=("atan",),
-    scalar="_arctan",
-    finite=True,
-    cost=16,
-    doc="The inverse tangent.",
-)
-
-
-def _arctan2_partials(y: Tensor, x: Tensor, out: Tensor) -> Sequence[Slope]:
-    """x / r**2 and -y / r**2, without overflow; 0 at the origin."""
-
-    def over_square(z: Tensor) -> Tensor:
-        r = hypot(x, y)
-        return select(equal(r, 0), 0, (z / r) / r)
-
-    return [lambda: over_square(x), lambda: -over_square(y)]
-
-
-_binary(
-    "arctan2",
-    np.arctan2,
-    _arctan2_partials,
-    aliases=("atan2",),
-    accepts=FLOATS,
-    scalar="_arctan2",
-    cost=20,
-    doc="The angle of the point (y, x); its slopes at the origin are 0.",
-)
-
-hypot: Binary = _binary(
-    "hypot",
-    np.hypot,
-    lambda x, y, out: [lambda: _share(x, out), lambda: _share(y, out)],
-    accepts=FLOATS,
-    scalar="_hypot",
-    finite=True,
-    cost=12,
-    doc="sqrt(x**2 + y**2) without overflow; its slopes at the origin are 0.",
-)
-
-
-def _share(x: Tensor, whole: Tensor) -> Tensor:
-    """x / whole, 0 where whole is 0."""
-    return select(equal(whole, 0), 0, x / whole)
-
-
-_sinh: Unary = _unary(
-    "sinh",
-    np.sinh,
-    lambda x, out: cosh(x),
-    scalar="_sinh",
-    cost=14,
-    doc="The hyperbolic sine.",
-)
-
-cosh: Unary = _unary(
-    "cosh",
-    np.cosh,
-    lambda x, out: _sinh(x),
-    scalar="_cosh",
-    cost=14,
-    doc="The hyperbolic cosine.",
-)
-
-tanh: Unary = _unary(
-    "tanh",
-    np.tanh,
-    lambda x, out: 1.0 - out * out,
-    scalar="_tanh",
-    finite=True,
-    cost=14,
-    doc="The hyperbolic tangent.",
-)
-
-_unary(
-    "arcsinh",
-    np.arcsinh,
-    lambda x, out: 1.0 / sqrt(x * x + 1.0),
-    aliases=("asinh",),
-    scalar="_arcsinh",
-    finite=True,
-    cost=20,
-    doc="The inverse hyperbolic sine.",
-)
-
-_unary(
-    "arccosh",
-    np.arccosh,
-    lambda x, out: 1.0 / (sqrt(x - 1.0) * sqrt(x + 1.0)),
-    aliases=("acosh",),
-    scalar="_arccosh",
-    sample=(1.2, 3.0),
-    cost=20,
-    doc="The inverse hyperbolic cosine.",
-)
-
-_unary(
-    "arctanh",
-    np.arctanh,
-    lambda x, out: 1.0 / ((1.0 - x) * (1.0 + x)),
-    aliases=("atanh",),
-    scalar="_arctanh",
-    sample=(-0.8, 0.8),
-    cost=20,
-    doc="The inverse hyperbolic tangent.",
-)
-
-
-@function("deg2rad", "radians")
-def deg2rad(x: TensorLike) -> Tensor:
-    """Degrees as radians."""
-    (degrees,) = typed_operands(np.deg2rad, x)
-    return degrees * (math.pi / 180)
-
-
-@function("rad2deg", "degrees")
-def rad2deg(x: TensorLike) -> Tensor:
-    """Radians as degrees."""
-    (radians,) = typed_operands(np.rad2deg, x)
-    return radians * (180 / math.pi)
-
-
-# ------------------------------------------------- logistic curve, sums of exponentials
-
-
-def decay(x: Tensor) -> Tensor:
-    """exp(-|x|): what the stable forms of softplus(x), sigmoid(x) and sigmoid(-x) share."""
-    while x.op is negative_op:
-        x = x.inputs[0]
-    return exp(-absolute(x))
-
-
-def _sigmoid_numpy(x: Any) -> Any:
-    e = np.exp(-np.abs(x))
-    return (np.where(x >= 0, 1, e) / (1 + e)).astype(np.asarray(x).dtype)
-
-
-def _sigmoid_expand(node: Node) -> Tensor:
-    (x,) = node.inputs
-    e = decay(x)
-    return select(greater_equal(x, 0), 1, e) / (1.0 + e)
-
-
-sigmoid: Unary = _unary(
-    "sigmoid",
-    np.exp,
-    lambda x, out: out * sigmoid(-x),  # 1 - out would lose the right tail
-    numpy=_sigmoid_numpy,
-    aliases=("expit",),
-    expand=_sigmoid_expand,
-    finite=True,
-    cost=16,
-    doc="1 / (1 + exp(-x)), without overflow.",
-)
-
-
-def _softplus_numpy(x: Any) -> Any:
-    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
-
-
-softplus: Unary = _unary(
-    "softplus",
-    np.exp,
-    lambda x, out: sigmoid(x),
-    numpy=_softplus_numpy,
-    expand=lambda node: maximum(node.inputs[0], 0) + log1p(decay(node.inputs[0])),
-    finite=True,
-    cost=26,
-    doc="log(1 + exp(x)), without overflow.",
-)
-
-
-def _difference(x: Tensor, y: Tensor) -> Tensor:
-    """x - y, 0 where both are the same infinity."""
-    return select(equal(x, y), 0, x - y)
-
-
-def _log_sum_partials(
-    x: Tensor, y: Tensor, out: Tensor, base: float
-) -> Sequence[Slope]:
-    """The shares of both terms in the sum; 0 where the sum is empty (both are -inf)."""
-
-    def share(d: Tensor) -> Tensor:
-        return select(equal(out, -np.inf), 0, sigmoid(d * base))
-
-    return [lambda: share(_difference(x, y)), lambda: share(_difference(y, x))]
-
-
-def _logaddexp_expand(node: Node) -> Tensor:
-    x, y = node.inputs
-    return maximum(x, y) + log1p(decay(_difference(x, y)))
-
-
-def _logaddexp2_expand(node: Node) -> Tensor:
-    x, y = node.inputs
-    e = exp2(-absolute(_difference(x, y)))
-    return maximum(x, y) + log1p(e) * (1.0 / math.log(2))
-
-
-logaddexp: Binary = _binary(
-    "logaddexp",
-    np.logaddexp,
-    lambda x, y, out: _log_sum_partials(x, y, out, 1.0),
-    accepts=FLOATS,
-    expand=_logaddexp_expand,
-    finite=True,
-    cost=26,
-    doc="log(exp(x) + exp(y)), without overflow.",
-)
-
-_binary(
-    "logaddexp2",
-    np.logaddexp2,
-    lambda x, y, out: _log_sum_partials(x, y, out, math.log(2)),
-    accepts=FLOATS,
-    expand=_logaddexp2_expand,
-    finite=True,
-    cost=26,
-    doc="log2(2**x + 2**y), without overflow.",
-)
-
-
-# -------------------------------------------------------------- products with powers of 2
-
-_EXPONENTS = {"float64": 3000, "float32": 300, "float16": 45}
-
-
-def _ldexp_expand(node: Node) -> Tensor:
-    """x times 2**n in three factors, none of which overflows."""
-    x, n = node.inputs
-    limit = _EXPONENTS[x.dtype.name]
-    bounded = minimum(maximum(n, -limit), limit)
-    first = floor_divide(bounded, 3)
-    second = floor_divide(bounded - first, 2)
-    third = bounded - first - second
-    for part in (first, second, third):
-        x = x * exp2(convert(part, x.dtype))
-    return x
-
-
-_ldexp: Op = elementwise(
-    "ldexp",
-    numpy=lambda x, n: np.ldexp(x, n),
-    partials=lambda x, n, out: [lambda: _ldexp(filled(1, x), n), ZERO],
-    type=lambda x, n: x,
-    accepts=FLOATS | INTEGER,
-    expand=_ldexp_expand,
-    doc="x * 2**n for an integer n.",
-)
-
-
-@function("ldexp")
-def ldexp(x: TensorLike, n: TensorLike) -> Tensor:
-    """x * 2**n for an integer n."""
-    if not type_of(n).dtype.is_integer:
-        raise TypeMismatch(
-            f"ldexp: the exponent is {type_of(n)}, expected an integer",
-            hint="x * exp2(n) takes any n",
-        )
-    (mantissa,) = typed_operands(np.square, x)
-    if not mantissa.dtype.is_inexact:
-        mantissa = convert(mantissa, float64)
-    if mantissa.type.weak:
-        mantissa = convert(mantissa, mantissa.dtype)
-    return _ldexp(*operands(mantissa, n, dtypes=(mantissa.dtype, int64)))
-
-
-# ------------------------------------------------------------------------------- sinc
-
-
-def _sinc_series_terms(n: int) -> list[float]:
-    """Coefficients of the n-th derivative of sin(z) / z, in powers of z**2 after z**(n % 2)."""
-    terms = []
-    for k in range((n + 1) // 2, (n + 1) // 2 + 12 + n // 2):
-        # (-1)^k z^(2k) / (2k + 1)!, differentiated n times
-        falling = math.prod(range(2 * k - n + 1, 2 * k + 1))
-        terms.append((-1) ** k * falling / math.factorial(2 * k + 1))
-    return terms
-
-
-def _sinc_derivative(x: Any, n: int, ops: Any) -> Any:
-    """The n-th derivative of sin(pi x) / (pi x), by its series near 0 and by recurrence elsewhere.
-
-    z f(n) + n f(n-1) = the n-th derivative of sin z; upwards that is stable for |z| > n. `ops`
-    gives sin, cos and where, so that the same formula serves arrays and tensors.
-    """
-    z = x * math.pi
-    square = z * z
-    terms = _sinc_series_terms(n)
-    series = square * 0.0 + terms[-1]
-    for coefficient in reversed(terms[:-1]):
-        series = series * square + coefficient
-    if n % 2:
-        series = series * z
-    near = square < (1.5 + n) ** 2
-    far = ops.where(near, 1.5 + n, z)
-    sine, cosine = ops.sin(far), ops.cos(far)
-    cycle = (sine, cosine, -sine, -cosine)
-    value = sine / far
-    for k in range(1, n + 1):
-        value = (cycle[k % 4] - k * value) / far
-    return ops.where(near, series, value) * math.pi**n
-
-
-class _TensorOps:
-    """What `_sinc_derivative` needs, on tensors."""
-
-    @staticmethod
-    def sin(x: Tensor) -> Tensor:
-        return sin(x)
-
-    @staticmethod
-    def cos(x: Tensor) -> Tensor:
-        return cos(x)
-
-    @staticmethod
-    def where(condition: Tensor, x: TensorLike, y: TensorLike) -> Tensor:
-        return select(condition, x, y)
-
-
-_sinc: Op = elementwise(
-    "sinc",
-    numpy=lambda x, n: _sinc_derivative(np.asarray(x), n, np),
-    partials=lambda x, n, out: [lambda: _sinc(x, n=n + 1)],
-    type=lambda x, n: x,
-    accepts=FLOATS,
-    expand=lambda node: _sinc_derivative(node.inputs[0], node.attrs.n, _TensorOps),
-    finite=True,
-    cost=40,
-    doc="The n-th derivative of sin(pi x) / (pi x), exact near 0.",
-)
-
-
-@function("sinc")
-def sinc(x: TensorLike) -> Tensor:
-    """sin(pi x) / (pi x), 1 at 0; its derivatives are exact near 0."""
-    return _sinc(*typed_operands(np.sin, x), n=0)
 
 
 # ------------------------------------------------------- quotients and products without NaN
