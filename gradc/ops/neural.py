@@ -55,8 +55,9 @@ def _curve(
     doc: str,
     aliases: Sequence[str] = (),
     cost: int = 20,
+    public: bool = True,
 ) -> Callable[[TensorLike], Tensor]:
-    """An op with a slope of its own, and its function."""
+    """An op with a slope of its own, and its function (of the language where `public`)."""
     op = elementwise(
         name,
         numpy=numpy,
@@ -73,7 +74,8 @@ def _curve(
 
     call.__doc__ = doc
     call.__name__ = name
-    function(name, *aliases)(call)
+    if public:
+        function(name, *aliases)(call)
     return call
 
 
@@ -228,6 +230,7 @@ _gelu = _curve(
     _gelu_slope,
     lambda x: x * ndtr(x),
     cost=60,
+    public=False,
     doc="x times the normal distribution function of x.",
 )
 
@@ -257,6 +260,7 @@ _gelu_tanh = _curve(
     _gelu_tanh_slope,
     _gelu_tanh_expand,
     cost=40,
+    public=False,
     doc="The approximation of gelu by a tanh.",
 )
 
