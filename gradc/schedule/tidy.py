@@ -114,7 +114,11 @@ def _inline(
             index = tuple(
                 i if isinstance(i, Lin) else _replace(i, known) for i in stmt.index
             )
-            result.append(replace(stmt, index=index, expr=_replace(stmt.expr, known)))
+            fresh = replace(stmt, index=index, expr=_replace(stmt.expr, known))
+            if result and _begins(result[-1], fresh):
+                result[-1] = replace(fresh, mode="=")
+            else:
+                result.append(fresh)
         elif isinstance(stmt, Check):
             result.append(replace(stmt, cond=_replace(stmt.cond, known)))
         elif isinstance(stmt, Loop):

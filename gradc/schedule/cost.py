@@ -1,0 +1,175 @@
+"""What a Program costs: flops, bytes moved and memory, as polynomials in its symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gradc.ops.registry import lookup
+from gradc.schedule.program import (
+    Apply,
+    Call,
+    Check,
+    Expr,
+    If,
+    Let,
+    Lin,
+    Load,
+    Loop,
+    Program,
+    Stmt,
+    Store,
+    View,
+    While,
+    statements,
+    walk,
+)
+from gradc.types import Dim, dim_floordiv, size_of, substitute
+
+__all__ = ["Cost", "cost", "expression_cost"]
+
+CHEAP = frozenset("cast select copy".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """`flops` counts a division or root as 4, exp, log or tanh as 10, erf or pow as 20.
+
+    `moved` is the bytes that the passes read and write outside tiles, each array once a pass;
+    `minimal` those of inputs and outputs; `memory` the bytes of workspaces.
+    """
+
+    flops: Dim
+    moved: Dim
+    minimal: Dim
+    memory: Dim
+
+
+def expression_cost(expr: Expr) -> int:
+    """The flops of one evaluation."""
+    total = 0
+    for e in walk(expr):
+        if isinstance(e, Apply) and e.op not in CHEAP and e.dtype.is_inexact:
+            op = lookup(e.op)
+            total += op.cost if op is not None else 1
+    return total
+
+
+def _own(stmt: Stmt) -> int:
+    if isinstance(stmt, Let):
+        return expression_cost(stmt.expr)
+    if isinstance(stmt, Store):
+        adds = stmt.mode != "=" and _is_float(stmt.expr)
+        return expression_cost(stmt.expr) + int(adds)
+    if isinstance(stmt, If | While | Check):
+        return expression_cost(stmt.cond)
+    return 0
+
+
+def _is_float(expr: Expr) -> bool:
+    return expr.dtype.is_inexact
+
+
+def _call_flops(call: Call) -> Dim:
+    """The flops of a library call, by the sizes of its views."""
+    views = [a.dims for a in call.args if isinstance(a, View)]
+    if call.routine == "gemm":
+        a, _, c = views
+        inner = a[0] if call.args[0] == "T" else a[1]
+        return 2 * size_of(c) * inner
+    if call.routine == "gemv":
+        return 2 * size_of(views[0])
+    if call.routine in ("potrf", "getrf", "getri"):
+        n = views[0][0]
+        return (
+            dim_floordiv(n * n * n, 3)
+            * {"potrf": 1, "getrf": 2, "getri": 4}[call.routine]
+        )
+    if call.routine in ("trsm", "getrs"):
+        n = views[0][0]
+        return n * size_of(views[-1]) * (1 if call.routine == "trsm" else 2)
+    return 0
+
+
+def _counted(body: Sequence[Stmt]) -> Iterator[tuple[Stmt, Dim]]:
+    """Each statement with how often it runs (a block's rows add up to its extent)."""
+    stack: list[tuple[Stmt, Dim, dict[str, Dim], Dim | None]] = [
+        (s, 1, {}, None) for s in reversed(body)
+    ]
+    while stack:
+        stmt, times, rows, block = stack.pop()
+        yield stmt, times if block is None else times * block
+        if isinstance(stmt, Loop):
+            if stmt.mode == "block":
+                inner = {**rows, stmt.rows: stmt.extent}
+                count = dim_floordiv(stmt.extent + (stmt.step - 1), stmt.step)
+                stack += [(s, times, inner, count) for s in reversed(stmt.body)]
+            else:
+                extent = substitute(stmt.extent, rows)
+                whole = extent == stmt.extent
+                factor = block if block is not None and whole else None
+                stack += [
+                    (s, times * extent, rows, factor) for s in reversed(stmt.body)
+                ]
+        elif isinstance(stmt, While):
+            stack += [(s, times, rows, block) for s in reversed(stmt.body)]
+        elif isinstance(stmt, If):
+            stack += [(s, times, rows, block) for s in reversed(stmt.then)]
+            stack += [(s, times, rows, block) for s in reversed(stmt.orelse)]
+
+
+def _touched(body: Sequence[Stmt]) -> tuple[dict[str, None], dict[str, None]]:
+    """(buffers read, buffers written) in a body."""
+    read: dict[str, None] = {}
+    written: dict[str, None] = {}
+    for stmt in statements(body):
+        exprs: list[Expr] = []
+        if isinstance(stmt, Let):
+            exprs.append(stmt.expr)
+        elif isinstance(stmt, Store):
+            exprs.append(stmt.expr)
+            exprs += [i for i in stmt.index if not isinstance(i, Lin)]
+            written[stmt.buffer] = None
+        elif isinstance(stmt, If | While | Check):
+            exprs.append(stmt.cond)
+        elif isinstance(stmt, Call):
+            views = [a for a in stmt.args if isinstance(a, View)]
+            read.update(dict.fromkeys(v.buffer for v in views[:-1]))
+            written.update(dict.fromkeys(v.buffer for v in views[-1:]))
+        for expr in exprs:
+            read.update(
+                dict.fromkeys(e.buffer for e in walk(expr) if isinstance(e, Load))
+            )
+    return read, written
+
+
+def cost(program: Program) -> Cost:
+    """The cost of one run."""
+    flops: Dim = 0
+    for stmt, times in _counted(program.body):
+        own: Dim = _call_flops(stmt) if isinstance(stmt, Call) else _own(stmt)
+        if own != 0:
+            flops = flops + times * own
+    buffers = {b.name: b for b in program.buffers}
+
+    def size(name: str) -> Dim:
+        buffer = buffers[name]
+        return (
+            0
+            if buffer.place == "tile"
+            else size_of(buffer.dims) * (buffer.dtype.bits // 8)
+        )
+
+    moved: Dim = 0
+    for stmt in program.body:
+        read, written = _touched([stmt])
+        for name in (*read, *written):
+            moved = moved + size(name)
+    minimal: Dim = 0
+    memory: Dim = 0
+    for buffer in program.buffers:
+        if buffer.place in ("input", "output", "constant"):
+            minimal = minimal + size(buffer.name)
+        elif buffer.place == "workspace" and not buffer.alias:
+            memory = memory + size(buffer.name)
+    return Cost(flops, moved, minimal, memory)
