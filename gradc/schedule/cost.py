@@ -28,7 +28,7 @@ from gradc.types import Dim, dim_floordiv, size_of, substitute
 
 __all__ = ["Cost", "cost", "expression_cost"]
 
-CHEAP = frozenset("cast select copy".split())
+CHEAP = frozenset(["cast", "select", "copy"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,24 +13,36 @@ from typing import TypeAlias
 
 from gradc.graph import Tensor
 from gradc.schedule.units import Read, Unit, Units, axis_in, is_axis
-from gradc.types import Dim, evaluate_dim, size_of, symbols_of
+from gradc.types import Dim, evaluate_dim, size_of, symbol, symbols_of
 
 __all__ = ["Item", "LoopItem", "fuse", "separate"]
 
 NOMINAL = 1000
 """The size that a symbol counts as where costs are compared."""
+BLOCK = 512
+"""Rows in a block."""
+LONG = 32
+"""The length from which a row's own loop vectorises."""
+DEAR = 10
+"""The cost from which scalar work is worth a loop of its own."""
 CANDIDATES = 8
 """How many axes are tried at a level."""
 
 
 @dataclass(eq=False, slots=True)
 class LoopItem:
-    """A loop over `extent`, its variable, and what is inside."""
+    """A loop over `extent`, its variable, and what is inside.
+
+    A `block` loop steps by `BLOCK` rows; `rows` is the symbol of how many there are. `jam` asks
+    for four rows at a time.
+    """
 
     axis: str
     extent: Dim
     body: list[Item] = field(default_factory=list)
-    order: int = 0
+    block: bool = False
+    rows: str = ""
+    jam: bool = False
 
 
 Item: TypeAlias = "LoopItem | Unit"
@@ -328,6 +340,11 @@ class _Fuser:
                     slots.append(group)
                     work.append((outside, group))
                 for part in self.parts(inside, rows):
+                    if self.wants_block(part, carry):
+                        outer, inner = self.block(part, carry, rows)
+                        slots.append(outer)
+                        work += inner
+                        continue
                     loop = self.loop(part, carry)
                     slots.append(loop)
                     work.append((part, loop.body))
@@ -336,11 +353,107 @@ class _Fuser:
 
     def loop(self, part: Sequence[Unit], carry: dict[Unit, int]) -> LoopItem:
         """A loop for a part, its axis bound in each of its units."""
-        name = self.name(len(part[0].bound))
+        name = self.name(len(part[0].bound) + len(part[0].blocks))
         extent = part[0].extents[carry[part[0]]]
         for unit in part:
             unit.bound[carry[unit]] = name
         return LoopItem(name, extent)
+
+    # --------------------------------------------------------------------- blocks
+
+    def wants_block(self, part: Sequence[Unit], carry: dict[Unit, int]) -> bool:
+        """Whether rows go in blocks: long rows, and dear work on scalars of a row between them.
+
+        In a row loop that scalar work would not vectorise.
+        """
+        extent = part[0].extents[carry[part[0]]]
+        if (
+            part[0].bound
+            or nominal(extent) < BLOCK
+            or isinstance(extent, int)
+            and extent < BLOCK
+        ):
+            return False
+        scalar = [u for u in part if not self.inner(u, carry)]
+        long_rows = any(
+            nominal(u.extents[k]) >= LONG for u in part for k in self.inner(u, carry)
+        )
+        dear = any(u.node.op.cost >= DEAR for u in scalar if u.kind == "map")
+        return (
+            long_rows
+            and dear
+            and all(u.kind in ("map", "reduce", "fill") for u in part)
+        )
+
+    def inner(self, unit: Unit, carry: dict[Unit, int]) -> list[int]:
+        """A unit's free axes but the carried one."""
+        return [k for k in unit.free() if k != carry[unit]]
+
+    def block(
+        self, part: Sequence[Unit], carry: dict[Unit, int], rows: dict[Unit, list[Unit]]
+    ) -> tuple[LoopItem, list[tuple[list[Unit], list[Item]]]]:
+        """A loop over blocks with a loop over the rows of each stage of the part.
+
+        A stage is all rows' work before the kind of work changes between scalars of a row and
+        whole rows; values that go from one stage to a later one lie in tiles.
+        """
+        stage: dict[Unit, int] = {}
+        members = set(part)
+        for unit in part:
+            own = bool(self.inner(unit, carry))
+            level = int(own)  # even stages: scalars; odd ones: rows
+            for producer in rows.get(unit, ()):
+                if producer not in members:
+                    continue
+                before = stage[producer]
+                complete = own and producer.kind == "reduce"
+                same = before % 2 == int(own)
+                level = max(
+                    level, before + 2 if complete else before if same else before + 1
+                )
+            stage[unit] = level
+        self.sink_stages(part, stage, rows)
+        first = part[0]
+        extent = first.extents[carry[first]]
+        depth = len(first.bound)
+        outer = LoopItem(self.name(depth), extent, block=True, rows=self.rows_name())
+        inside: list[tuple[list[Unit], list[Item]]] = []
+        for level in sorted(set(stage.values())):
+            group = [u for u in part if stage[u] == level]
+            loop = LoopItem(self.name(depth + 1), symbol(outer.rows))
+            for unit in group:
+                unit.bound[carry[unit]] = loop.axis
+                unit.blocks[carry[unit]] = outer.axis
+            loop.jam = all(
+                u.kind == "reduce" and carry[u] in u.reduced and u.free() for u in group
+            )
+            outer.body.append(loop)
+            inside.append((group, loop.body))
+        return outer, inside
+
+    def sink_stages(
+        self, part: Sequence[Unit], stage: dict[Unit, int], rows: dict[Unit, list[Unit]]
+    ) -> None:
+        """Move scalar work to the stage of its first use, where it needs no other stage's values."""
+        users: dict[Unit, list[Unit]] = {}
+        for unit in part:
+            for producer in rows.get(unit, ()):
+                users.setdefault(producer, []).append(unit)
+        for unit in reversed(part):
+            used = users.get(unit)
+            if not used or unit.kind != "map":
+                continue
+            target = min(stage[u] for u in used)
+            if target % 2 != stage[unit] % 2 or unit.out in self.units.outputs.values():
+                continue
+            if all(stage[p] == target for p in rows.get(unit, ()) if p in stage):
+                stage[unit] = target
+
+    def rows_name(self) -> str:
+        name = "rows"
+        while name in self.reserved:
+            name += "_"
+        return name
 
     def name(self, depth: int) -> str:
         """The loop variable of a depth: i, j, k, ...; doubled where the graph has that name."""

@@ -16,7 +16,7 @@ from gradc.errors import InternalError
 from gradc.graph import Graph, Node, Tensor
 from gradc.ops.loops import Contract, Elementwise, Fill
 from gradc.schedule.calls import call_statements
-from gradc.schedule.fuse import Item, LoopItem, fuse, separate
+from gradc.schedule.fuse import BLOCK, Item, LoopItem, fuse, separate
 from gradc.schedule.program import (
     Apply,
     AxisValue,
@@ -29,6 +29,7 @@ from gradc.schedule.program import (
     Lit,
     Load,
     Loop,
+    LoopMode,
     Note,
     Program,
     Ref,
@@ -83,6 +84,7 @@ class _Value:
 
     name: str
     kept: tuple[int, ...] = ()
+    tiled: frozenset[int] = frozenset()
     body: Path = ()
     local: bool = False
     buffer: str = ""
@@ -181,6 +183,7 @@ class _Lowering:
         """Where a unit's result is complete: outside the loops it reduces over."""
         path = self.paths[unit]
         gone = {unit.bound[k] for k in unit.reduced}
+        gone |= {unit.blocks[k] for k in unit.reduced if k in unit.blocks}
         if unit.kind == "cumulate":
             gone = {unit.bound[unit.node.attrs.axis]}
         for depth, loop in enumerate(path):
@@ -206,9 +209,7 @@ class _Lowering:
             self.buffers[alias] = Buffer(
                 alias, tensor.dtype, tensor.shape, self.buffers[name].place, alias=name
             )
-            self.values[tensor] = _Value(
-                alias, tuple(range(tensor.ndim)), (), buffer=alias
-            )
+            self.values[tensor] = _Value(alias, tuple(range(tensor.ndim)), buffer=alias)
 
     def place(
         self,
@@ -230,11 +231,14 @@ class _Lowering:
             level = ()
         bound = {loop.axis for loop in level}
         kept = []
+        tiled = []
         for d, index in enumerate(store):
             k = None if index is WHOLE else axis_in(index)
             if k is None or first.bound[k] not in bound:
                 kept.append(d)
-        value = _Value("", tuple(kept), home)
+                if k is not None and first.blocks.get(k) in bound:
+                    tiled.append(d)
+        value = _Value("", tuple(kept), frozenset(tiled), home)
         self.values[tensor] = value
         single = len(writers) == 1
         nonlocal_use = any(self.paths[u][: len(home)] != home for u, _ in uses)
@@ -272,10 +276,14 @@ class _Lowering:
         if tensor in outputs:
             value.buffer = outputs[tensor]
             value.kept = tuple(range(tensor.ndim))
+            value.tiled = frozenset()
             return
         name = self.tensor_name(tensor)
-        dims = tuple(tensor.shape[d] for d in value.kept)
-        self.buffers[name] = Buffer(name, tensor.dtype, dims, "workspace")
+        dims = tuple(BLOCK if d in tiled else tensor.shape[d] for d in value.kept)
+        literal = bool(tiled) and all(isinstance(d, int) for d in dims)
+        self.buffers[name] = Buffer(
+            name, tensor.dtype, dims, "tile" if literal else "workspace"
+        )
         value.buffer = name
 
     def leaf(self, tensor: Tensor) -> str:
@@ -323,13 +331,15 @@ class _Lowering:
                 isinstance(u, Unit) and u.kind in ("cumulate", "scatter")
                 for u in item.body
             )
+            mode: LoopMode = "lanes" if innermost and not serial else "serial"
+            if item.block:
+                mode = "block"
+            elif item.jam and len(body) == 1 and not innermost:
+                mode = "jam"
+            step = BLOCK if item.block else 1
             result.append(
                 Loop(
-                    item.axis,
-                    item.extent,
-                    tuple(body),
-                    "lanes" if innermost and not serial else "serial",
-                    reverse=reverse,
+                    item.axis, item.extent, tuple(body), mode, step, item.rows, reverse
                 )
             )
             result += after
@@ -378,14 +388,20 @@ class _Lowering:
     def own_index(self, unit: Unit, value: _Value) -> tuple[Index, ...]:
         """The index a unit stores its result at."""
         store = unit.store
-        return tuple(self.index(unit, store[d]) for d in value.kept)
+        return tuple(self.index(unit, store[d], d in value.tiled) for d in value.kept)
 
-    def index(self, unit: Unit, index: object) -> Lin:
+    def index(self, unit: Unit, index: object, tiled: bool = False) -> Lin:
+        """An index over a unit's axes as one over loop variables; in a tile, without the block's."""
         from gradc.ops.loops import Affine
 
         if not isinstance(index, Affine):
             raise InternalError(f"{unit}: an index for a whole dimension")
-        return Lin(index.offset, tuple((unit.bound[a], s) for a, s in index.terms))
+        terms: list[tuple[str, Dim]] = []
+        for a, s in index.terms:
+            if a in unit.blocks and not tiled:
+                terms.append((unit.blocks[a], s))
+            terms.append((unit.bound[a], s))
+        return Lin(index.offset, tuple(terms))
 
     # --------------------------------------------------------------------- leaves
 
@@ -609,7 +625,9 @@ class _Lowering:
                 assert value.total_dtype is not None
                 return Load(value.total, (), value.total_dtype)
             return Ref(value.name, tensor.dtype)
-        index = tuple(self.index(unit, read.index[d]) for d in value.kept)
+        index = tuple(
+            self.index(unit, read.index[d], d in value.tiled) for d in value.kept
+        )
         return Load(value.buffer, index, tensor.dtype)
 
     def fill(self, unit: Unit, read: Read) -> Expr:

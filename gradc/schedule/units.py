@@ -67,6 +67,8 @@ class Unit:
     store into part of the result), `cumulate`, `call`. `extents` are its axes, `store` the index of the element it
     sets in `out`, `reduced` the axes it combines over by `combine` from `init`. A call may set
     `more` tensors. A unit that `adds` is one term of a sum in memory that another unit has begun.
+    `bound` has the loop variable of each axis so far; where the loop runs over the rows of a
+    block, `blocks` has the block's variable.
     """
 
     node: Node
@@ -82,6 +84,7 @@ class Unit:
     more: tuple[tuple[Tensor, tuple[Index, ...]], ...] = ()
     adds: bool = False
     bound: dict[int, str] = field(default_factory=dict)
+    blocks: dict[int, str] = field(default_factory=dict)
 
     def free(self) -> list[int]:
         """The axes that no loop runs over yet."""
