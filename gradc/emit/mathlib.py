@@ -3,9 +3,11 @@
 Every function is plain Python on one scalar, and calls nothing but other functions of
 this file; a module gets those it uses (see mathsource). Compiled with
 ``njit(fastmath={'contract'}, error_model='numpy', forceinline=True)``, the functions
-before `_gammaln` are straight lines of arithmetic, selects and bit moves, so a loop that
-calls them becomes SIMD code. None may be compiled with 'reassoc' but `_add`: adding and
-subtracting 1.5 * 2**52, which rounds to an integer, would be folded away.
+before `_fmod` are straight lines of arithmetic, selects and bit moves, so a loop that
+calls them becomes SIMD code: all but `_sin`, `_cos` and `_tan`, whose `_near` forms do,
+and a loop may watch the range of their arguments at no cost. None but `_add` may be
+compiled with 'reassoc': adding and subtracting 1.5 * 2**52 (in float32 2**23), which
+rounds to an integer, would be folded away.
 
 Products that must not round are products of numbers cut to half their bits, so it makes
 no difference whether the compiler fuses a multiplication with an addition.
@@ -53,12 +55,12 @@ def _head_f32(x: np.float32) -> np.float32:
     return head
 
 
-def _exp_split(x: float) -> tuple[float, float, float]:
-    """n and r, p with x = n log 2 + r, exp(r) = 1 + p and |r| <= 0.35."""
+def _exp_split(x: float) -> tuple[float, float]:
+    """n and p with exp(x) = 2**n (1 + p) and |p| <= 0.42."""
     shifted = x * 1.4426950408889634 + 6755399441055744.0
     n = shifted - 6755399441055744.0
     r = x - n * 0.6931471806019545
-    r = r - n * -4.2009150726810846e-11
+    r = r + n * 4.2009150726810846e-11
     q0 = 0.5 + r * 0.1666666666666667
     q2 = 0.04166666666666667 + r * 0.008333333333326084
     q4 = 0.0013888888888883711 + r * 0.0001984126987500228
@@ -72,7 +74,7 @@ def _exp_split(x: float) -> tuple[float, float, float]:
     q0 = q0 + r4 * q4
     r8 = r4 * r4
     q = q0 + r8 * q8
-    return n, r, r + r * r * q
+    return n, r + r * r * q
 
 
 def _ldexp(x: float, n: float) -> float:
@@ -84,7 +86,7 @@ def _ldexp(x: float, n: float) -> float:
 
 def _exp(x: float) -> float:
     """exp(x); 1 ULP, with gradual underflow."""
-    n, _, p = _exp_split(x)
+    n, p = _exp_split(x)
     y = _ldexp(1.0 + p, n)
     y = math.inf if x > 709.782712893384 else y
     return 0.0 if x < -745.1332191019412 else y
@@ -92,7 +94,7 @@ def _exp(x: float) -> float:
 
 def _expm1(x: float) -> float:
     """exp(x) - 1; 2 ULP."""
-    n, _, p = _exp_split(x)
+    n, p = _exp_split(x)
     scale = _pow2((n - 1.0) + 6755399441055744.0)
     y = (p * scale + (scale - 0.5)) * 2.0
     y = math.inf if x > 709.782712893384 else y
@@ -122,19 +124,19 @@ def _exp2(x: float) -> float:
     return 0.0 if x < -1076.0 else y
 
 
-def _exp_split_f32(x: np.float32) -> tuple[np.float32, np.float32, np.float32]:
-    """n and r, p with x = n log 2 + r, exp(r) = 1 + p and |r| <= 0.35."""
+def _exp_split_f32(x: np.float32) -> tuple[np.float32, np.float32]:
+    """n and p with exp(x) = 2**n (1 + p) and |p| <= 0.42."""
     shifted = x * np.float32(1.442695) + np.float32(1.2582912e07)
     n = shifted - np.float32(1.2582912e07)
     r = x - n * np.float32(0.69317627)
-    r = r - n * np.float32(-2.9088971e-05)
+    r = r + n * np.float32(2.9088971e-05)
     q0 = np.float32(0.5) + r * np.float32(0.16666576)
     q2 = np.float32(0.041666552) + r * np.float32(0.008363233)
     r2 = r * r
     q0 = q0 + r2 * q2
     r4 = r2 * r2
     q = q0 + r4 * np.float32(0.001392625)
-    return n, r, r + r * r * q
+    return n, r + r * r * q
 
 
 def _ldexp_f32(x: np.float32, n: np.float32) -> np.float32:
@@ -146,7 +148,7 @@ def _ldexp_f32(x: np.float32, n: np.float32) -> np.float32:
 
 def _exp_f32(x: np.float32) -> np.float32:
     """exp(x); 1 ULP, with gradual underflow."""
-    n, _, p = _exp_split_f32(x)
+    n, p = _exp_split_f32(x)
     y = _ldexp_f32(np.float32(1.0) + p, n)
     y = np.float32(math.inf) if x > np.float32(88.72284) else y
     return np.float32(0.0) if x < np.float32(-103.972084) else y
@@ -154,7 +156,7 @@ def _exp_f32(x: np.float32) -> np.float32:
 
 def _expm1_f32(x: np.float32) -> np.float32:
     """exp(x) - 1; 2 ULP."""
-    n, _, p = _exp_split_f32(x)
+    n, p = _exp_split_f32(x)
     scale = _pow2_f32((n - np.float32(1.0)) + np.float32(1.2582912e07))
     y = (p * scale + (scale - np.float32(0.5))) * np.float32(2.0)
     y = np.float32(math.inf) if x > np.float32(88.72284) else y
@@ -284,7 +286,7 @@ def _tanh(x: float) -> float:
     """Hyperbolic tangent; 3 ULP."""
     a = abs(x)
     a = min(a, 22.0)
-    n, _, p = _exp_split(a + a)
+    n, p = _exp_split(a + a)
     scale = _pow2(n + 6755399441055744.0)
     e = p * scale + (scale - 1.0)
     return float(np.copysign(e / (e + 2.0), x))
@@ -293,7 +295,7 @@ def _tanh(x: float) -> float:
 def _sinh(x: float) -> float:
     """Hyperbolic sine; 2 ULP."""
     a = abs(x)
-    n, _, p = _exp_split(a)
+    n, p = _exp_split(a)
     scale = _pow2((n - 2.0) + 6755399441055744.0)
     v = p * scale + (scale - 0.25)
     y = (v + v / (4.0 * v + 1.0)) * 2.0
@@ -305,7 +307,7 @@ def _sinh(x: float) -> float:
 def _cosh(x: float) -> float:
     """Hyperbolic cosine; 2 ULP."""
     a = abs(x)
-    n, _, p = _exp_split(a)
+    n, p = _exp_split(a)
     scale = _pow2((n - 2.0) + 6755399441055744.0)
     v = scale + scale * p
     y = (v + 0.0625 / v) * 2.0
@@ -401,7 +403,7 @@ def _tanh_f32(x: np.float32) -> np.float32:
     """Hyperbolic tangent; 3 ULP."""
     a = abs(x)
     a = min(a, np.float32(10.0))
-    n, _, p = _exp_split_f32(a + a)
+    n, p = _exp_split_f32(a + a)
     scale = _pow2_f32(n + np.float32(1.2582912e07))
     e = p * scale + (scale - np.float32(1.0))
     return np.float32(np.copysign(e / (e + np.float32(2.0)), x))
@@ -410,7 +412,7 @@ def _tanh_f32(x: np.float32) -> np.float32:
 def _sinh_f32(x: np.float32) -> np.float32:
     """Hyperbolic sine; 2 ULP."""
     a = abs(x)
-    n, _, p = _exp_split_f32(a)
+    n, p = _exp_split_f32(a)
     scale = _pow2_f32((n - np.float32(2.0)) + np.float32(1.2582912e07))
     v = p * scale + (scale - np.float32(0.25))
     y = (v + v / (np.float32(4.0) * v + np.float32(1.0))) * np.float32(2.0)
@@ -422,7 +424,7 @@ def _sinh_f32(x: np.float32) -> np.float32:
 def _cosh_f32(x: np.float32) -> np.float32:
     """Hyperbolic cosine; 2 ULP."""
     a = abs(x)
-    n, _, p = _exp_split_f32(a)
+    n, p = _exp_split_f32(a)
     scale = _pow2_f32((n - np.float32(2.0)) + np.float32(1.2582912e07))
     v = scale + scale * p
     y = (v + np.float32(0.0625) / v) * np.float32(2.0)
@@ -518,45 +520,18 @@ def _quadrant_far_f32(x: np.float32) -> tuple[np.float32, np.int32]:
     wide = np.float64(x)
     a = abs(wide)
     # 2 / pi in pieces of 29 bits, from the first that matters: first + second + third.
-    first = (
-        0.636619770899415
-        if a < 1.8014398509481984e16
-        else (
-            1.4681663246252086e-09
-            if a < 9.671406556917033e24
-            else (
-                2.2760100671971816e-18
-                if a < 5.192296858534828e33
-                else 5.8812147387730434e-27
-            )
-        )
-    )
-    second = (
-        1.4681663246252086e-09
-        if a < 1.8014398509481984e16
-        else (
-            2.2760100671971816e-18
-            if a < 9.671406556917033e24
-            else (
-                5.8812147387730434e-27
-                if a < 5.192296858534828e33
-                else 1.0346868700836215e-35
-            )
-        )
-    )
-    third = (
-        2.276010073078396e-18
-        if a < 1.8014398509481984e16
-        else (
-            5.881214749119912e-27
-            if a < 9.671406556917033e24
-            else (
-                1.0346868704619472e-35
-                if a < 5.192296858534828e33
-                else 3.7832563882960676e-45
-            )
-        )
-    )
+    over54 = a >= 1.8014398509481984e16
+    over83 = a >= 9.671406556917033e24
+    over112 = a >= 5.192296858534828e33
+    first = 1.4681663246252086e-09 if over54 else 0.636619770899415
+    first = 2.2760100671971816e-18 if over83 else first
+    first = 5.8812147387730434e-27 if over112 else first
+    second = 2.2760100671971816e-18 if over54 else 1.4681663246252086e-09
+    second = 5.8812147387730434e-27 if over83 else second
+    second = 1.0346868700836215e-35 if over112 else second
+    third = 5.881214749119912e-27 if over54 else 2.276010073078396e-18
+    third = 1.0346868704619472e-35 if over83 else third
+    third = 3.7832563882960676e-45 if over112 else third
     u = wide * first
     u = u - 4.0 * np.rint(0.25 * u)
     v = wide * second
@@ -897,7 +872,7 @@ def _exp_times(high: float, low: float, factor: float) -> float:
     shifted = (high + low) * 1.4426950408889634 + 6755399441055744.0
     n = shifted - 6755399441055744.0
     r = high - n * 0.6931471806019545
-    r = (r - n * -4.2009150726810846e-11) + low
+    r = (r + n * 4.2009150726810846e-11) + low
     q0 = 0.5 + r * 0.1666666666666667
     q2 = 0.04166666666666667 + r * 0.008333333333326084
     q4 = 0.0013888888888883711 + r * 0.0001984126987500228
@@ -918,7 +893,7 @@ def _erf(x: float) -> float:
     """Error function; 2 ULP."""
     a = abs(x)
     a = min(a, 6.5)
-    n, _, p = _exp_split(-(a * a))
+    n, p = _exp_split(-(a * a))
     tail = (1.0 + p) * _pow2(n + 6755399441055744.0) * _erfc_scaled(a)
     y = 1.0 - tail if a > 0.5 else _erf_series(a)
     return float(np.copysign(y, x))
@@ -1044,7 +1019,13 @@ def _power(x: float, y: float) -> float:
     q0 = q0 + r4 * q4
     r8 = r4 * r4
     q = q0 + r8 * q8
-    power = _ldexp(1.0 + (r * 0.6931471805599453 + r * r * q), n)
+    # 2**r - 1 = r log 2 + r**2 q, its first part exact
+    r_head = _head(high - n)
+    r_tail = ((high - n) - r_head) + low
+    first = r_head * 0.6931471824645996
+    rest = r_head * -1.904654299957768e-09 + (r_tail * 0.6931471805599453 + r * r * q)
+    lead = 1.0 + first
+    power = _ldexp(lead + (((1.0 - lead) + first) + rest), n)
     power = math.inf if high + low >= 1025.0 else power
     power = 0.0 if high + low < -1080.0 else power
     grows = (a > 1.0) == (y > 0.0)
@@ -1255,7 +1236,7 @@ def _exp_times_f32(high: np.float32, low: np.float32, factor: np.float32) -> np.
     shifted = (high + low) * np.float32(1.442695) + np.float32(1.2582912e07)
     n = shifted - np.float32(1.2582912e07)
     r = high - n * np.float32(0.69317627)
-    r = (r - n * np.float32(-2.9088971e-05)) + low
+    r = (r + n * np.float32(2.9088971e-05)) + low
     q0 = np.float32(0.5) + r * np.float32(0.16666576)
     q2 = np.float32(0.041666552) + r * np.float32(0.008363233)
     r2 = r * r
@@ -1269,7 +1250,7 @@ def _erf_f32(x: np.float32) -> np.float32:
     """Error function; 2 ULP."""
     a = abs(x)
     a = min(a, np.float32(4.5))
-    n, _, p = _exp_split_f32(-(a * a))
+    n, p = _exp_split_f32(-(a * a))
     tail = (
         (np.float32(1.0) + p)
         * _pow2_f32(n + np.float32(1.2582912e07))
@@ -1411,7 +1392,15 @@ def _power_f32(x: np.float32, y: np.float32) -> np.float32:
     q0 = q0 + r2 * q2
     r4 = r2 * r2
     q = q0 + r4 * np.float32(0.00015444966)
-    power = _ldexp_f32(np.float32(1.0) + (r * np.float32(0.6931472) + r * r * q), n)
+    # 2**r - 1 = r log 2 + r**2 q, its first part exact
+    r_head = _head_f32(high - n)
+    r_tail = ((high - n) - r_head) + low
+    first = r_head * np.float32(0.69311523)
+    rest = r_head * np.float32(3.1946183e-05) + (
+        r_tail * np.float32(0.6931472) + r * r * q
+    )
+    lead = np.float32(1.0) + first
+    power = _ldexp_f32(lead + (((np.float32(1.0) - lead) + first) + rest), n)
     power = np.float32(math.inf) if high + low >= np.float32(129.0) else power
     power = np.float32(0.0) if high + low < np.float32(-155.0) else power
     grows = (a > np.float32(1.0)) == (y > np.float32(0.0))
@@ -1441,14 +1430,14 @@ def _power_f32(x: np.float32, y: np.float32) -> np.float32:
 
 
 def _max_key(x: float) -> np.int64:
-    """An integer that orders as x does, NaN above all: a maximum of keys vectorises."""
+    """An integer that orders as x does, NaN above all: max() of keys vectorises."""
     bits = np.float64(x).view(np.int64)
     key = np.int64(bits ^ ((bits >> np.int64(63)) & np.int64(9223372036854775807)))
     return np.int64(9223372036854775807) if math.isnan(x) else key
 
 
 def _min_key(x: float) -> np.int64:
-    """An integer that orders as x does, NaN below all: a minimum of keys vectorises."""
+    """An integer that orders as x does, NaN below all: min() of keys vectorises."""
     bits = np.float64(x).view(np.int64)
     key = np.int64(bits ^ ((bits >> np.int64(63)) & np.int64(9223372036854775807)))
     return np.int64(-9223372036854775808) if math.isnan(x) else key
@@ -1462,14 +1451,14 @@ def _from_key(key: np.int64) -> float:
 
 
 def _max_key_f32(x: np.float32) -> np.int32:
-    """An integer that orders as x does, NaN above all: a maximum of keys vectorises."""
+    """An integer that orders as x does, NaN above all: max() of keys vectorises."""
     bits = np.float32(x).view(np.int32)
     key = np.int32(bits ^ np.int32((bits >> np.int32(31)) & np.int32(2147483647)))
     return np.int32(2147483647) if math.isnan(x) else key
 
 
 def _min_key_f32(x: np.float32) -> np.int32:
-    """An integer that orders as x does, NaN below all: a minimum of keys vectorises."""
+    """An integer that orders as x does, NaN below all: min() of keys vectorises."""
     bits = np.float32(x).view(np.int32)
     key = np.int32(bits ^ np.int32((bits >> np.int32(31)) & np.int32(2147483647)))
     return np.int32(-2147483648) if math.isnan(x) else key
@@ -1483,12 +1472,12 @@ def _from_key_f32(key: np.int32) -> np.float32:
 
 
 def _maximum(a: float, b: float) -> float:
-    """The larger of a and b; NaN if either is."""
+    """The larger of a and b; NaN if either is. To reduce, see _max_key."""
     return a if a > b or math.isnan(a) else b
 
 
 def _minimum(a: float, b: float) -> float:
-    """The smaller of a and b; NaN if either is."""
+    """The smaller of a and b; NaN if either is. To reduce, see _min_key."""
     return a if a < b or math.isnan(a) else b
 
 
@@ -1523,12 +1512,12 @@ def _round(x: float) -> float:
 
 
 def _maximum_f32(a: np.float32, b: np.float32) -> np.float32:
-    """The larger of a and b; NaN if either is."""
+    """The larger of a and b; NaN if either is. To reduce, see _max_key_f32."""
     return a if a > b or math.isnan(a) else b
 
 
 def _minimum_f32(a: np.float32, b: np.float32) -> np.float32:
-    """The smaller of a and b; NaN if either is."""
+    """The smaller of a and b; NaN if either is. To reduce, see _min_key_f32."""
     return a if a < b or math.isnan(a) else b
 
 
@@ -1579,7 +1568,7 @@ def _round_f32(x: np.float32) -> np.float32:
 
 
 def _fmod(x: float, y: float) -> float:
-    """Remainder with the sign of x, exact. Does not vectorise, as all from here on."""
+    """Remainder with the sign of x, exact."""
     return float(np.fmod(x, y))
 
 
@@ -1608,7 +1597,7 @@ def _floor_divide(x: float, y: float) -> float:
 
 
 def _fmod_f32(x: np.float32, y: np.float32) -> np.float32:
-    """Remainder with the sign of x, exact. Does not vectorise, as all from here on."""
+    """Remainder with the sign of x, exact."""
     return np.float32(np.fmod(x, y))
 
 
@@ -1648,6 +1637,16 @@ def _mod_int(a: int, b: int) -> int:
     return 0 if b == 0 or b == -1 else a % b
 
 
+def _floor_divide_uint(a: np.uint64, b: np.uint64) -> np.uint64:
+    """np.floor_divide of unsigned integers: 0 for b = 0."""
+    return a // b if b != 0 else b
+
+
+def _mod_uint(a: np.uint64, b: np.uint64) -> np.uint64:
+    """np.mod of unsigned integers: 0 for b = 0."""
+    return a % b if b != 0 else b
+
+
 def _power_int(base: int, exponent: int) -> int:
     """base**exponent by squaring, wrapping round; 0 for a negative exponent."""
     result = 0 if exponent < 0 else 1
@@ -1667,6 +1666,16 @@ def _left_shift(a: int, count: int, bits: int) -> int:
 def _right_shift(a: int, count: int, bits: int) -> int:
     """a >> count; 0 or -1 by a's sign if count is not in [0, bits)."""
     return a >> (count if 0 <= count < bits else bits - 1)
+
+
+def _left_shift_uint(a: np.uint64, count: np.uint64, bits: int) -> np.uint64:
+    """a << count of an unsigned type with so many bits; 0 if count >= bits."""
+    return a << count if count < np.uint64(bits) else np.uint64(0)
+
+
+def _right_shift_uint(a: np.uint64, count: np.uint64, bits: int) -> np.uint64:
+    """a >> count of an unsigned type with so many bits; 0 if count >= bits."""
+    return a >> count if count < np.uint64(bits) else np.uint64(0)
 
 
 def _gammaln(x: float) -> float:
@@ -1862,26 +1871,29 @@ def _trigamma_positive(x: float) -> float:
     return y + (w + (0.5 * z + w * z * p))
 
 
-def _polygamma(n: int, x: float) -> float:
-    """The nth derivative of digamma, n >= 0 and small; 10 ULP for x > 0; poles as SciPy's."""
-    if n == 0:
+def _polygamma(x: float, n: float) -> float:
+    """The nth derivative of digamma, n whole; 10 ULP for x > 0; poles as SciPy's."""
+    if not n >= 0.0 or n != np.floor(n):
+        return math.nan
+    order = int(n)
+    if order == 0:
         return _digamma(x)
-    if n == 1:
+    if order == 1:
         return _trigamma(x)
-    sign = 1.0 if n & 1 else -1.0
+    sign = 1.0 if order & 1 else -1.0
     if x <= 0.0 and x == np.floor(x):
         return sign * math.inf
     factorial = 1.0
-    for i in range(2, n + 1):
+    for i in range(2, order + 1):
         factorial = factorial * i
     # Hurwitz zeta(n + 1, x) by Euler and Maclaurin
     total = 0.0
     while x < 12.0 + n:
-        total = total + _powi(x, -n - 1)
+        total = total + _powi(x, -order - 1)
         x = x + 1.0
     w = 1.0 / x
     z = w * w
-    lead = _powi(x, -n)
+    lead = _powi(x, -order)
     total = total + (lead / n + 0.5 * lead * w)
     c = lead * z * (n + 1.0)
     total = total + c * 0.08333333333333333
@@ -1927,6 +1939,6 @@ def _trigamma_f32(x: np.float32) -> np.float32:
     return np.float32(_trigamma(np.float64(x)))
 
 
-def _polygamma_f32(n: int, x: np.float32) -> np.float32:
+def _polygamma_f32(x: np.float32, n: np.float32) -> np.float32:
     """The nth derivative of digamma, by way of float64."""
-    return np.float32(_polygamma(n, np.float64(x)))
+    return np.float32(_polygamma(np.float64(x), np.float64(n)))

@@ -442,6 +442,27 @@ def test_keys_order_numbers(dtype):
         assert min_key(nan) < min_key(values[0]) and math.isnan(from_key(min_key(nan)))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_keys_reduce_in_vectors(dtype):
+    suffix = "" if dtype == "float64" else "_f32"
+    key, from_key = emitted()["_max_key" + suffix], emitted()["_from_key" + suffix]
+
+    @numba.njit(fastmath={"contract"}, error_model="numpy")
+    def largest(x):
+        best = key(x[0])
+        for i in range(x.size):
+            best = max(best, key(x[i]))
+        return from_key(best)
+
+    x = np.random.default_rng(3).normal(size=99).astype(dtype)
+    assert largest(x) == x.max()
+    assert largest(-abs(x)) == (-abs(x)).max()
+    x[70] = -np.float64(math.nan)
+    assert math.isnan(largest(x))
+    element = "i64" if dtype == "float64" else "i32"
+    assert re.search(rf"<\d+ x {element}>", "".join(largest.inspect_llvm().values()))
+
+
 def test_integers():
     low = np.iinfo(np.int64).min
     values = np.array(
@@ -462,6 +483,32 @@ def test_integers():
         assert got == np.power(a[kept], b[kept]).tolist()
 
 
+def test_unsigned_integers():
+    values = np.array([0, 1, 2, 3, 7, 62, 63, 64, 65, 2**63, 2**64 - 1], np.uint64)
+    a, b = np.repeat(values, values.size), np.tile(values, values.size)
+    functions = emitted()
+    with np.errstate(all="ignore"):
+        pairs = {"_floor_divide_uint": np.floor_divide, "_mod_uint": np.mod}
+        for name, like in pairs.items():
+            got = [functions[name](x, y) for x, y in zip(a, b, strict=True)]
+            assert got == like(a, b).tolist()
+        shifts = {
+            "_left_shift_uint": np.left_shift,
+            "_right_shift_uint": np.right_shift,
+        }
+        for name, like in shifts.items():
+            got = [functions[name](x, y, 64) for x, y in zip(a, b, strict=True)]
+            assert got == like(a, b).tolist()
+
+
+@pytest.mark.parametrize("name", ["_gammaln", "_digamma", "_trigamma"])
+def test_float32_by_way_of_float64(name):
+    functions = emitted()
+    for x in np.array([0.3, 1.46, 2.0, 7.5, 100.0, -1.5], np.float32):
+        wide = functions[name](np.float64(x))
+        assert functions[name + "_f32"](x) == np.float32(wide)
+
+
 @pytest.mark.parametrize("n", range(6))
 def test_polygamma(n):
     polygamma = emitted()["_polygamma"]
@@ -469,11 +516,12 @@ def test_polygamma(n):
     for x in [*rng.uniform(0.01, 30, 60), *rng.uniform(-5, 0, 20), 1e-5, 1e5]:
         with mp.workprec(120):
             exact = mp.psi(n, mp.mpf(x))
-        assert abs(polygamma(n, x) - exact) <= 4e-15 * max(
+        assert abs(polygamma(x, n) - exact) <= 4e-15 * max(
             abs(exact), 1 if x < 0 or n == 0 else 0
         )
     for x in (0.0, -1.0, -3.0, math.inf, math.nan):
-        got, want = polygamma(n, x), sp.polygamma(n, x)
+        got, want = polygamma(x, n), sp.polygamma(n, x)
+        assert got == polygamma(x, float(n)) or math.isnan(got)
         assert got == want or (math.isnan(got) and math.isnan(want)), x
 
 
