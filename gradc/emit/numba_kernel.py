@@ -68,6 +68,7 @@ from gradc.types import (
     Poly,
     dim_floordiv,
     dim_text,
+    exact_quotient,
     float64,
     int64,
     size_of,
@@ -385,8 +386,7 @@ class _Kernel:
             self._while(stmt, scope)
         elif isinstance(stmt, Check):
             self._emit(f"if {self._negation(stmt.cond)}:")
-            self.scope = scope.deeper()
-            self._emit(f"return {stmt.code}")
+            self._below(f"return {stmt.code}")
         elif isinstance(stmt, Call):
             self._call(stmt)
         else:
@@ -401,7 +401,18 @@ class _Kernel:
             self._emit("pass")
 
     def _emit(self, text: str) -> None:
-        self.lines += layout.statement(text, 4 * self.scope.depth)
+        margin = 4 * self.scope.depth
+        if margin + len(text) <= layout.WIDTH:
+            self.lines.append(" " * margin + text)
+        else:
+            self.lines += layout.statement(text, margin)
+
+    def _below(self, text: str) -> None:
+        """The one line of the block that the line before opens."""
+        scope = self.scope
+        self.scope = scope.deeper()
+        self._emit(text)
+        self.scope = scope
 
     def _hoist(self, text: str) -> str:
         self.hoisted += 1
@@ -425,7 +436,7 @@ class _Kernel:
         self._emit("while True:")
         self.scope = scope.deeper()
         self._emit(f"if {self._negation(stmt.cond)}:")
-        self._emit("    break")
+        self._below("break")
         self._body(stmt.body, scope.deeper())
 
     def _negation(self, cond: Expr) -> str:
@@ -726,7 +737,7 @@ class _Kernel:
         self._emit(f"{head}{', '.join(args)})")
         if call.code and not results:
             self._emit(f"if {status} != 0:")
-            self._emit(f"    return {call.code}")
+            self._below(f"return {call.code}")
 
     def _scalar(self, expr: Expr) -> str:
         """A scalar argument: blaslib takes them in float64."""
@@ -743,58 +754,69 @@ class _Kernel:
         return self._target(store)[0]
 
     def _view(self, view: View) -> str:
-        """The part of a buffer as an array of its own: `X[b, n : n + m]`, `h`.
+        """The part of a buffer as an array of its own: `X[b, n : n + m]`, `h.reshape((N, 1))`.
 
-        Each of the view's axes is one of the buffer's, or the view is contiguous.
+        Each of the view's axes runs along one of the buffer's, or the view is contiguous.
         """
         buffer = self.buffers[view.buffer]
-        axes = _matched(view, buffer)
         starts = [
             _lin_text(_substituted(i, self.scope.axes))
             if isinstance(i, Lin)
             else self.printer.text(i)
             for i in view.index
         ]
-        if view.buffer in self.flat or axes is None:
-            return self._contiguous(view, buffer)
-        parts: list[str] = []
-        for k, (start, dim) in enumerate(zip(starts, buffer.dims, strict=True)):
-            if k not in axes:
-                parts.append(start[0])
-                continue
-            size = view.dims[axes.index(k)]
-            if start[0] == "0":
-                if size == dim:
-                    parts.append(":")
-                    continue
-                text, level = dim_text(size), dim_level(size)
-                parts.append(f":{text}" if level == ATOM else f": {text}")
-                continue
-            stop = infix("+", start, (dim_text(size), dim_level(size)))[0]
-            parts.append(f"{start[0]} : {stop}")
-        while parts and parts[-1] == ":":
-            parts.pop()
-        return f"{view.buffer}[{', '.join(parts)}]" if parts else view.buffer
+        axes = _matched(view, buffer)
+        if axes is None:
+            return self._contiguous(view, buffer, starts)
+        parts = [start[0] for start in starts]
+        for axis, size in zip(axes, view.dims, strict=True):
+            parts[axis] = _range_text(starts[axis], size, buffer.dims[axis])
+        return self._sliced(buffer, parts)
 
-    def _contiguous(self, view: View, buffer: Buffer) -> str:
-        """A view without gaps, as a stretch of the buffer's elements under its own shape."""
-        if view.strides != _row_major(view.dims):
-            raise InternalError(f"no array view of {buffer.name} is {view}")
+    def _sliced(self, buffer: Buffer, parts: Sequence[str]) -> str:
+        """The buffer as an array, at indices and ranges; whole axes at the end go unsaid."""
+        base = buffer.name
+        if buffer.name in self.flat:
+            size, place = size_of(buffer.dims), symbol(buffer.name)
+            base = f"{self.flat[buffer.name]}[{_slice_text(place, place + size)}]"
+            if len(buffer.dims) > 1:
+                base += f".reshape({_shape(buffer.dims)})"
+        kept = list(parts)
+        while kept and kept[-1] == ":":
+            kept.pop()
+        return f"{base}[{', '.join(kept)}]" if kept else base
+
+    def _contiguous(self, view: View, buffer: Buffer, starts: Sequence[Text]) -> str:
+        """A view without gaps under a shape of its own: a part of the buffer, reshaped.
+
+        It is rows `start : start + n` of one axis, for one index of each axis before.
+        """
         size = size_of(view.dims)
-        shape = ", ".join(dim_text(d) for d in view.dims)
-        if view.buffer in self.flat:
-            load = Load(view.buffer, view.index, buffer.dtype)
-            element = self.printer.text(load)[0]
-            start = element[len(self.flat[view.buffer]) + 1 : -1]
-            stop = infix(
-                "+", (start, PRECEDENCE["+"]), (dim_text(size), dim_level(size))
-            )
-            text = f"{self.flat[view.buffer]}[{start} : {stop[0]}]"
-        elif size == size_of(buffer.dims):
-            return f"{view.buffer}.reshape(({shape}))"
-        else:
-            raise InternalError(f"no array view of {buffer.name} is {view}")
-        return text if len(view.dims) == 1 else f"{text}.reshape(({shape}))"
+        if _unit_strides(view) == _row_major(view.dims):
+            for k in range(len(buffer.dims)):
+                rows = exact_quotient(size, size_of(buffer.dims[k + 1 :]))
+                if any(start[0] != "0" for start in starts[k + 1 :]) or rows is None:
+                    continue
+                parts = [start[0] for start in starts[:k]]
+                parts.append(_range_text(starts[k], rows, buffer.dims[k]))
+                return f"{self._sliced(buffer, parts)}.reshape({_shape(view.dims)})"
+        raise InternalError(f"no array is the view {view} of {buffer}")
+
+
+def _shape(dims: Sequence[Dim]) -> str:
+    inside = ", ".join(dim_text(d) for d in dims)
+    return f"({inside},)" if len(dims) == 1 else f"({inside})"
+
+
+def _range_text(start: Text, size: Dim, whole: Dim) -> str:
+    """The slice `start : start + size` of an axis."""
+    if start[0] == "0":
+        if size == whole:
+            return ":"
+        text = dim_text(size)
+        return f":{text}" if dim_level(size) == ATOM else f": {text}"
+    stop = infix("+", start, (dim_text(size), dim_level(size)))[0]
+    return f"{start[0]} : {stop}"
 
 
 def _row_major(dims: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -811,13 +833,34 @@ def _matched(view: View, buffer: Buffer) -> list[int] | None:
     strides = _row_major(buffer.dims)
     axes: list[int] = []
     free = len(buffer.dims)
-    for stride in reversed(view.strides):
-        found = [k for k in range(free) if strides[k] == stride]
+    for stride, size in zip(reversed(view.strides), reversed(view.dims), strict=True):
+        found = [
+            k
+            for k in range(free)
+            if strides[k] == stride and _within(size, buffer.dims[k])
+        ]
         if not found:
             return None
         free = found[-1]
         axes.insert(0, free)
     return axes
+
+
+def _within(size: Dim, whole: Dim) -> bool:
+    """Whether so many elements may lie along an axis, rather than along several as one."""
+    if isinstance(size, int) and isinstance(whole, int):
+        return size <= whole
+    return size == whole or exact_quotient(size, whole) is None
+
+
+def _unit_strides(view: View) -> tuple[Dim, ...]:
+    """The view's strides, those of axes of one element as if it were contiguous."""
+    strides: list[Dim] = []
+    step: Dim = 1
+    for dim, stride in zip(reversed(view.dims), reversed(view.strides), strict=True):
+        strides.insert(0, step if dim == 1 else stride)
+        step = strides[0] * dim
+    return tuple(strides)
 
 
 _OPPOSITES = {

@@ -1,0 +1,1 @@
+"""Makes `handmade` importable from all test folders."""
