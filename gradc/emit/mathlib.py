@@ -27,6 +27,11 @@ def _add(total: float, term: float) -> float:
     return total + term
 
 
+def _pull(g: float, slope: float) -> float:
+    """g * slope, but 0 where g is 0 whatever the slope: the strong zero."""
+    return g * slope if g != 0.0 else g
+
+
 def _pow2(shifted: float) -> float:
     """2**n for shifted = n + 1.5 * 2**52; exact for normal results."""
     bits = np.float64(shifted).view(np.int64) + np.int64(1023)

@@ -525,6 +525,19 @@ def test_polygamma(n):
         assert got == want or (math.isnan(got) and math.isnan(want)), x
 
 
+@pytest.mark.parametrize("dtype", [*DTYPES.values(), np.complex128])
+def test_pull_is_a_strong_zero(dtype):
+    pull = emitted()["_pull"]
+    for slope in (0.0, 2.0, math.inf, math.nan):
+        assert pull(dtype(0.0), dtype(slope)) == 0.0
+    assert pull(dtype(3.0), dtype(2.0)) == 6.0
+    assert np.isnan(pull(dtype(math.nan), dtype(2.0)))
+    (signature,) = [
+        s for s in pull.nopython_signatures if s.args[0] == numba.typeof(dtype(0))
+    ]
+    assert signature.return_type == numba.typeof(dtype(0))
+
+
 def test_add_may_be_reassociated():
     (helper,) = mathsource.closure(["_add"])
     assert helper.flags == {"reassoc", "contract", "nsz"}
