@@ -46,3 +46,17 @@ def _scatter_set(
     first = np.moveaxis(updates, tuple(range(at, at + rank)), tuple(range(rank)))
     places[indices] = first
     return out
+
+
+def _cofactor(a: Any) -> Any:
+    """The matrix of cofactors of the last two axes, of singular matrices too.
+
+    From a = u diag(s) v: det(u) det(v) u diag(the product of all s but one) v.
+    """
+    u, s, v = np.linalg.svd(a)
+    one = np.ones(s[..., :1].shape, a.dtype)
+    before = np.cumprod(np.concatenate((one, s[..., :-1]), axis=-1), axis=-1)
+    behind = np.cumprod(np.concatenate((one, s[..., :0:-1]), axis=-1), axis=-1)
+    others = before * behind[..., ::-1]
+    sign = np.round(np.linalg.det(u) * np.linalg.det(v))[..., None, None]
+    return sign * (u * others[..., None, :]) @ v
