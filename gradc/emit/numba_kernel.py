@@ -127,7 +127,9 @@ def _placed(program: Program) -> tuple[list[tuple[Buffer, Dim]], Dim]:
 
     Literal ones come first, so that their offsets are literal.
     """
-    inside = [b for b in program.buffers if _in_arena(b)]
+    used = {s.buffer for s in statements(program.body) if isinstance(s, Store)}
+    used |= {a.buffer for a in _views(program.body)}
+    inside = [b for b in program.buffers if _in_arena(b) and b.name in used]
     ordered = [b for b in inside if _is_literal(b)]
     ordered += [b for b in inside if not _is_literal(b)]
     placed: list[tuple[Buffer, Dim]] = []
@@ -296,6 +298,7 @@ class _Kernel:
         self.flat: dict[str, str] = {}  # tile -> the arena as an array of its dtype
         self.lines: list[str] = []
         self.routines: dict[str, None] = {}
+        self.read = {load.buffer for load in _loads_of(program.body)}
         self.slots = ""
         self.hoisted = 0
         self.scope = _Scope(1)
@@ -749,8 +752,14 @@ class _Kernel:
         """Where a routine's value goes: an element."""
         if not isinstance(view, View):
             raise InternalError(f"a routine's result goes to a buffer, not to {view}")
-        dtype = self.buffers[view.buffer].dtype
-        store = Store(view.buffer, view.index, "=", Lit(0, dtype))
+        buffer = self.buffers[view.buffer]
+        if (
+            not buffer.dims
+            and buffer.place != "output"
+            and buffer.name not in self.read
+        ):
+            return "_"
+        store = Store(view.buffer, view.index, "=", Lit(0, buffer.dtype))
         return self._target(store)[0]
 
     def _view(self, view: View) -> str:
@@ -887,23 +896,44 @@ def _slice_text(start: Dim, stop: Dim) -> str:
 # ------------------------------------------------------------------- bodies, looked at
 
 
-def _accesses(body: Sequence[Stmt]) -> Iterator[tuple[str, tuple[Index, ...]]]:
-    """(buffer, index) of all loads and stores, in program order."""
+def _views(body: Sequence[Stmt]) -> Iterator[View]:
+    """The views that library calls are given."""
     for s in statements(body):
-        exprs: list[Expr] = []
+        if isinstance(s, Call):
+            yield from (a for a in s.args if isinstance(a, View))
+
+
+def _expressions(body: Sequence[Stmt]) -> Iterator[Expr]:
+    """All expressions, in program order; of an index, those that are no affine form."""
+    for s in statements(body):
         if isinstance(s, Let):
-            exprs.append(s.expr)
+            yield s.expr
         elif isinstance(s, Store):
-            yield s.buffer, s.index
-            exprs += [s.expr, *(i for i in s.index if not isinstance(i, Lin))]
+            yield s.expr
+            yield from (i for i in s.index if not isinstance(i, Lin))
         elif isinstance(s, If | While | Check):
-            exprs.append(s.cond)
+            yield s.cond
         elif isinstance(s, Call):
-            exprs += [a for a in s.args if not isinstance(a, View | str)]
-        for expr in exprs:
-            for e in walk(expr):
-                if isinstance(e, Load) and e.index:
-                    yield e.buffer, e.index
+            for a in s.args:
+                if isinstance(a, View):
+                    yield from (i for i in a.index if not isinstance(i, Lin))
+                elif not isinstance(a, str):
+                    yield a
+
+
+def _loads_of(body: Sequence[Stmt]) -> Iterator[Load]:
+    for expr in _expressions(body):
+        yield from (e for e in walk(expr) if isinstance(e, Load))
+
+
+def _accesses(body: Sequence[Stmt]) -> Iterator[tuple[str, tuple[Index, ...]]]:
+    """(buffer, index) of all stores and then of all loads of arrays."""
+    for s in statements(body):
+        if isinstance(s, Store):
+            yield s.buffer, s.index
+    for load in _loads_of(body):
+        if load.index:
+            yield load.buffer, load.index
 
 
 def _is_row(index: Sequence[Index], block: _Block) -> bool:
