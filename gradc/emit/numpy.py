@@ -1,0 +1,580 @@
+"""Target `numpy`: a graph as a function of whole-array statements, to be read like a derivation.
+
+```
+@np.errstate(all="ignore")
+def _value_and_gradients(X: Any, y: Any, w: Any, l2: Any, N: int) -> tuple[Any, ...]:
+    z = X @ w
+    e = np.exp(-np.abs(z))
+    loss = np.sum(np.maximum(z, 0.0) + np.log1p(e) - y * z) / N + l2 * np.sum(w**2)
+    # adjoint
+    z_bar = (np.where(z >= 0.0, 1.0, e) / (1.0 + e) - y) / N
+    w_bar = X.T @ z_bar + 2.0 * l2 * w
+    return loss, w_bar
+```
+
+Named tensors and values used twice get a statement; the rest is written where it is used, up to
+the width of a line. Broadcasts that NumPy does by itself are left out, and numbers next to an
+array of their dtype are bare (NumPy takes them as weak), so float32 stays float32.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradc.emit import layout
+from gradc.emit.names import RESERVED, Namer, comment, plain, quoted
+from gradc.errors import Span, UnsupportedError
+from gradc.graph import Data, Graph, Node, Tensor, ordered
+from gradc.types import DType, Poly, dim_text, shape_text, symbols_of
+
+__all__ = ["Constants", "NumpySource", "number_text", "numpy_function"]
+
+ROOM = 76
+"""Anonymous expressions longer than this get a statement of their own."""
+INLINE = 8
+"""Constants of at most so many elements stand in the text where they are used."""
+TERMS = 40
+"""A sum of more terms than this is written as several statements."""
+SAME = frozenset({"copy", "stop_gradient", "prevent_gradient", "opaque"})
+INDEXED = frozenset({"gather", "scatter_add", "scatter_set"})
+FACTORED = frozenset({"cholesky", "solve", "inv", "solve_triangular"})
+FAILING = "_statement"
+"""The context manager of a module that puts the statement into an error."""
+
+ATOM = layout.ATOM
+
+
+@dataclass(frozen=True, slots=True)
+class NumpySource:
+    """The text of a function, the order of its arguments, and what it calls.
+
+    `inputs` and `symbols` are what it takes; `words` are all names in its text.
+    """
+
+    lines: tuple[str, ...]
+    inputs: tuple[Tensor, ...]
+    symbols: tuple[str, ...]
+    words: frozenset[str]
+
+
+class Constants:
+    """The arrays of a module that are too large to stand inside a statement."""
+
+    def __init__(self) -> None:
+        self.names: dict[Data, str] = {}
+
+    def name(self, data: Data) -> str:
+        """The module's name for an array; equal arrays have one."""
+        return self.names.setdefault(data, f"_K{len(self.names) + 1}")
+
+
+# -------------------------------------------------------------------------- numbers
+
+
+def number_text(value: Any, dtype: DType) -> str:
+    """A Python number that converts to `value` in this dtype."""
+    if dtype.is_bool:
+        return str(bool(value))
+    if dtype.is_integer:
+        return str(int(value))
+    if dtype.is_complex:
+        number = complex(value)
+        real, imag = (_float_text(p, dtype) for p in (number.real, number.imag))
+        return f"complex({real}, {imag})"
+    return _float_text(value, dtype)
+
+
+def _float_text(value: Any, dtype: DType) -> str:
+    number = float(value)
+    if math.isnan(number):
+        return "np.nan"
+    if math.isinf(number):
+        return "np.inf" if number > 0 else "-np.inf"
+    if dtype.bits in (16, 32):
+        narrow = np.float16 if dtype.bits == 16 else np.float32
+        short = float(str(narrow(number)))
+        if narrow(short) == narrow(number):
+            return repr(short)
+    return repr(number)
+
+
+def array_text(array: np.ndarray[Any, Any], dtype: DType) -> str:
+    """An array as an expression."""
+    if array.size == 0:
+        return f"np.zeros({array.shape}, np.{dtype.name})"
+    tail = "" if dtype.name in ("float64", "int64", "bool") else f", np.{dtype.name}"
+    flat = array.reshape(-1)
+    if (
+        array.size > 1
+        and flat.tobytes() == np.broadcast_to(flat[0], flat.shape).tobytes()
+    ):
+        full = f", np.{dtype.name}" if dtype.name != "float64" else ""
+        return f"np.full({array.shape}, {number_text(flat[0], dtype)}{full})"
+    parts = [number_text(v, dtype) for v in flat]
+    for length in reversed(array.shape):
+        parts = [
+            f"[{', '.join(parts[k : k + length])}]"
+            for k in range(0, len(parts), length)
+        ]
+    return f"np.array({parts[0]}{tail})"
+
+
+# ------------------------------------------------------------------------- the text
+
+
+@dataclass(slots=True)
+class _Value:
+    """The text of a tensor: a name once it has a statement, else an expression."""
+
+    text: str
+    level: int
+    tensor: Tensor
+    named: bool = False
+    weak: bool = False
+
+    @property
+    def atom(self) -> str:
+        return self.text if self.level == ATOM else f"({self.text})"
+
+
+@dataclass(slots=True)
+class _Group:
+    """Statements that belong to one statement of the source."""
+
+    key: tuple[bool, str, str, Span | None]
+    statements: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+
+_CALL = re.compile(r"[A-Za-z_][\w.]*\([\w.]+(, [\w.]+)*\)")
+_INFIX = re.compile(r"[\w.]+ ([-+*/@]) [\w.]+")
+_SLOT = re.compile(r"_(\d+)_operand_")
+
+
+def _normal(text: str) -> tuple[str, int]:
+    """The expression as the formatter spells it, and how tightly it binds."""
+    if _CALL.fullmatch(text):
+        return text, ATOM
+    infix = _INFIX.fullmatch(text)
+    if infix:
+        return text, 10 if infix[1] in "+-" else 11
+    return layout.expression(text)
+
+
+def numpy_function(
+    name: str,
+    graph: Graph,
+    results: Sequence[Tensor],
+    constants: Constants,
+    reserved: Iterable[str] = (),
+    doc: str = "",
+) -> NumpySource:
+    """The function `name` that computes `results` from the graph's inputs and its symbols.
+
+    It takes the inputs it reads, then the symbols, and returns a tuple. Its results may be views
+    of each other and of inputs. Dimensions in the graph are called by names that are free.
+    """
+    return _Function(graph, results, constants, reserved).source(name, doc)
+
+
+class _Function:
+    def __init__(
+        self,
+        graph: Graph,
+        results: Sequence[Tensor],
+        constants: Constants,
+        reserved: Iterable[str],
+    ) -> None:
+        self.graph = graph
+        self.results = tuple(results)
+        self.constants = constants
+        self.nodes = _primal_first(ordered(self.results))
+        self.uses: Counter[Tensor] = Counter(self.results)
+        for node in self.nodes:
+            self.uses.update(node.inputs)
+        self.wanted = frozenset(self.results)
+        self.groups: list[_Group] = []
+        self.texts = Statements()
+        self.values: dict[Tensor, _Value] = {}
+        self.temporaries = 0
+        self.symbols = symbols_in(graph, self.nodes)
+        for node in self.nodes:  # the names of large constants are taken first
+            if node.op.name == "constant" and _is_large(node.attrs.value):
+                constants.name(node.attrs.value)
+        self.namer = Namer([*RESERVED, *reserved, *constants.names.values(), FAILING])
+        for symbol in self.symbols:
+            self.namer.take(symbol)
+
+    def source(self, name: str, doc: str) -> NumpySource:
+        inputs = tuple(t for t in self.graph.inputs if self.uses[t])
+        for t in inputs:
+            text = self.namer(t, t.attrs.name)
+            self.values[t] = _Value(text, ATOM, t, named=True)
+        for node in self.nodes:
+            if node.op.name != "input":
+                self.node(node)
+        returned = [self.value(t) for t in self.results]
+        body = self.body()
+        last = ", ".join(v.text for v in returned) + ("," if len(returned) == 1 else "")
+        body += layout.statement(f"return {last}" if returned else "return ()", 4)
+        words = frozenset(re.findall(r"\w+", "\n".join(body)))
+        symbols = tuple(s for s in self.symbols if s in words)
+        items = [f"{self.values[t].text}: Any" for t in inputs]
+        items += [f"{s}: int" for s in symbols]
+        head = layout.parameters(f"def {name}", items, " -> tuple[Any, ...]:")
+        lines = ['@np.errstate(all="ignore")', *head]
+        lines += [f'    """{doc}"""'] if doc else []
+        return NumpySource((*lines, *body), inputs, symbols, words)
+
+    # ----------------------------------------------------------------------- groups
+
+    def group(self, node: Node) -> _Group:
+        """The group of statements that a node's statement goes to."""
+        place = node.place
+        key = (bool(place.scope), place.scope, place.section, place.statement)
+        if place.scope:
+            key = (True, place.scope, place.section, None)
+        if not self.groups or self.groups[-1].key != key:
+            self.groups.append(_Group(key))
+        return self.groups[-1]
+
+    def body(self) -> list[str]:
+        """All statements, each group under a comment where that says more than they do."""
+        lines: list[str] = []
+        scope = section = ""
+        for group in self.groups:
+            _, now, part, statement = group.key
+            if part != section:
+                lines.append(
+                    comment(f"section {part}" if part else "end of section", 4)
+                )
+            if now and now != scope:
+                title = "adjoint" if now == "gradients" else f"adjoint: {now}"
+                lines.append(comment(title, 4))
+            scope, section = now, part
+            if not now and statement is not None:
+                source = self.texts(statement)
+                alone = len(group.statements) == 1
+                if not (alone and _says_same(group.statements[0], source)):
+                    lines.append(comment(source, 4))
+            lines += group.lines
+        return lines
+
+    # -------------------------------------------------------------------- statements
+
+    def assign(self, node: Node, target: str, text: str) -> None:
+        """Write `target = text` into the group of the node."""
+        group = self.group(node)
+        statement = f"{target} = {text}"
+        group.statements.append(statement)
+        if node.op.name in INDEXED or node.op.name in FACTORED:
+            span = node.place.statement
+            where = statement if span is None else self.texts(span)
+            group.lines += layout.statement(f"with {FAILING}({quoted(where)}):", 4)
+            group.lines += layout.statement(statement, 8)
+        else:
+            group.lines += layout.statement(statement, 4)
+
+    def name_it(self, value: _Value, by: Node) -> None:
+        """Give an expression a statement, in the group of the node that needs it."""
+        if value.named:
+            return
+        target = self.variable(value.tensor)
+        self.assign(by, target, value.text)
+        value.text, value.level, value.named, value.weak = target, ATOM, True, False
+
+    def variable(self, tensor: Tensor) -> str:
+        """The name of the variable of a tensor."""
+        if tensor.name:
+            return self.namer(tensor, tensor.name)
+        self.temporaries += 1
+        return self.namer(tensor, f"t{self.temporaries}")
+
+    def value(self, tensor: Tensor) -> _Value:
+        return self.values[tensor]
+
+    # ------------------------------------------------------------------------- nodes
+
+    def node(self, node: Node) -> None:
+        name = node.op.name
+        if name == "constant":
+            self.values[node.out] = self.constant(node)
+        elif name == "dim":
+            self.values[node.out] = self.dim(node)
+        elif name in SAME:
+            operand = self.explicit(node.inputs[0])
+            if not operand.weak and not operand.named:
+                operand.tensor = node.out
+            self.finish(node, operand)
+        elif name == "gate":
+            for t, out in zip(node.inputs, node.outputs, strict=True):
+                value = self.explicit(t)
+                if not value.named and not value.tensor.name:
+                    value.tensor = out
+                self.name_it(value, node)
+                self.values[out] = value
+        elif len(node.outputs) > 1:
+            self.several(node)
+        elif name == "broadcast":
+            self.broadcast(node)
+        elif name == "add_n" and len(node.inputs) > TERMS:
+            self.long_sum(node)
+        else:
+            operands = self.operands(node)
+            self.finish(node, self.compose(node, operands))
+
+    def finish(self, node: Node, value: _Value) -> None:
+        """Enter the value of a node: as a statement where it is named or used twice."""
+        out = node.out
+        self.values[out] = value
+        checked = node.op.name in INDEXED or node.op.name in FACTORED
+        if out.name or self.uses[out] > 1 or checked:
+            self.name_it(value, node)
+
+    def constant(self, node: Node) -> _Value:
+        data: Data = node.attrs.value
+        dtype = node.out.dtype
+        if data.array.ndim == 0:
+            text = number_text(data.array[()], dtype)
+            level = layout.SIGN if text.startswith("-") else ATOM
+            return _Value(text, level, node.out, weak=True)
+        if _is_large(data):
+            return _Value(self.constants.name(data), ATOM, node.out, named=True)
+        return _Value(array_text(data.array, dtype), ATOM, node.out)
+
+    def dim(self, node: Node) -> _Value:
+        text, level = _normal(dim_text(node.attrs.value))
+        return _Value(text, level, node.out, weak=True)
+
+    def strong(self, value: _Value, dtype: DType) -> _Value:
+        """A bare number as a NumPy scalar."""
+        if not value.weak:
+            return value
+        return _Value(f"np.{_scalar(dtype)}({value.text})", ATOM, value.tensor)
+
+    def several(self, node: Node) -> None:
+        """A node with several outputs: one statement that unpacks them."""
+        operands = [self.strong(self.explicit(t), t.dtype) for t in node.inputs]
+        text = self.text(node, operands)[0]
+        targets = []
+        for out in node.outputs:
+            if self.uses[out]:
+                targets.append(self.variable(out))
+                self.values[out] = _Value(targets[-1], ATOM, out, named=True)
+            else:
+                targets.append("_")
+        self.assign(node, ", ".join(targets), text)
+
+    def broadcast(self, node: Node) -> None:
+        """A broadcast is left to NumPy by elementwise consumers; the others spell it."""
+        out, x = node.out, node.inputs[0]
+        if x not in self.values:  # a broadcast of one that has no statement
+            self.values[x] = self.explicit(x)
+        operand = self.values[x]
+        if out in self.wanted or (out.name and not operand.weak):
+            self.finish(node, self.explicit(out))
+        elif self.uses[out] > 1 and not operand.weak:
+            self.name_it(operand, node)
+
+    def explicit(self, tensor: Tensor) -> _Value:
+        """The value of a tensor in full; a broadcast that has no statement is spelled out."""
+        found = self.values.get(tensor)
+        if found is not None:
+            return found
+        node = tensor.node
+        value, dtype = self.values[node.inputs[0]], tensor.dtype
+        shape = shape_text(tensor.shape)
+        if value.weak:
+            tail = "" if dtype.name == "float64" else f", np.{_scalar(dtype)}"
+            if value.text in ("0.0", "0"):
+                text = f"np.zeros({shape}{tail})"
+            else:
+                text = f"np.full({shape}, {value.text}{tail or ', np.float64'})"
+        else:
+            assert node.op.text is not None
+            text = node.op.text(node, [value.atom])
+        spelled, level = _normal(text)
+        return _Value(spelled, level, tensor)
+
+    def operands(self, node: Node) -> list[_Value]:
+        """The values of a node's operands, with numbers bare where NumPy knows their dtype."""
+        if not node.op.elementwise and node.op.name not in ("add_n", "cast"):
+            found = [self.explicit(t) for t in node.inputs]
+            if node.op.name in INDEXED:  # a number is an index of rank 0
+                return found
+            return [
+                self.strong(v, t.dtype) for v, t in zip(found, node.inputs, strict=True)
+            ]
+        rank = len(node.out.shape)
+        missing = [self.missing(t) for t in node.inputs]
+        listed: list[_Value] = []
+        for k, t in enumerate(node.inputs):
+            others = [missing[j] for j in range(len(missing)) if j != k]
+            hidden = all(any(a not in o for o in others) for a in missing[k])
+            if missing[k] and not hidden:
+                listed.append(self.explicit(t))
+                missing[k] = frozenset()
+            elif missing[k]:
+                listed.append(self.bare(t, rank, missing[k]))
+            else:
+                listed.append(self.explicit(t))
+        strong: set[DType] = set()
+        for v, t in zip(listed, node.inputs, strict=True):
+            if not v.weak:
+                strong.add(t.dtype)
+        if node.op.name == "select" and node.out.dtype.name in ("float64", "int64"):
+            strong.add(node.out.dtype)
+        if node.op.name == "cast":
+            return listed
+        for k, t in enumerate(node.inputs):
+            if listed[k].weak and t.dtype not in strong:
+                listed[k] = self.strong(listed[k], t.dtype)
+                strong.add(t.dtype)
+        return listed
+
+    def missing(self, tensor: Tensor) -> frozenset[int]:
+        """The axes along which a tensor is a broadcast that has no statement."""
+        if tensor in self.values:
+            return frozenset()
+        along: Sequence[int] = tensor.attrs.along
+        return frozenset(along)
+
+    def bare(self, tensor: Tensor, rank: int, along: frozenset[int]) -> _Value:
+        """The operand of a broadcast, as NumPy broadcasts it."""
+        value = self.values[tensor.inputs[0]]
+        if not tensor.inputs[0].ndim or along == frozenset(range(len(along))):
+            return value
+        key = ", ".join("None" if k in along else ":" for k in range(rank))
+        return _Value(f"{value.atom}[{key}]", ATOM, tensor)
+
+    def compose(self, node: Node, operands: list[_Value]) -> _Value:
+        """The text of a node; its longest operands get statements while it is too long."""
+        text, level = self.text(node, operands)
+        while len(text) > ROOM:
+            longest = max(
+                (v for v in operands if self.can_name(v)),
+                key=lambda v: len(v.text),
+                default=None,
+            )
+            if longest is None or len(longest.text) <= 8:
+                break
+            self.name_it(longest, node)
+            text, level = self.text(node, operands)
+        return _Value(text, level, node.out)
+
+    def can_name(self, value: _Value) -> bool:
+        """Whether the text is a tensor's whole expression, which a statement may hold."""
+        return not value.named and self.values.get(value.tensor) is value
+
+    def text(self, node: Node, operands: Sequence[_Value]) -> tuple[str, int]:
+        spell = node.op.text
+        if spell is None:
+            raise UnsupportedError(
+                f"{node.op.name} has no form for the numpy target",
+                hint="compile for the numba target",
+                location=node.place.span,
+            )
+        raw = spell(node, [f"_{k}_operand_" for k in range(len(operands))])
+        slots = [int(k) for k in _SLOT.findall(raw)]
+        for k, count in Counter(slots).items():
+            if count > 1 and self.can_name(operands[k]) and not operands[k].weak:
+                self.name_it(operands[k], node)
+        for (
+            k
+        ) in slots:  # a method of what a method returned would be laid out as a chain
+            chained = re.search(r"[\])]\.", operands[k].text)
+            if chained and f"_{k}_operand_." in raw and self.can_name(operands[k]):
+                self.name_it(operands[k], node)
+        return _normal(_SLOT.sub(lambda m: operands[int(m[1])].atom, raw))
+
+    def long_sum(self, node: Node) -> None:
+        """A sum of many terms, some at a time."""
+        values = [self.explicit(t) for t in node.inputs]
+        if not node.out.ndim:
+            values[0] = self.strong(values[0], node.out.dtype)
+        target = self.variable(node.out)
+        for start in range(0, len(values), TERMS):
+            terms = [v.atom for v in values[start : start + TERMS]]
+            if start:
+                terms.insert(0, target)
+            self.assign(node, target, " + ".join(terms))
+        self.values[node.out] = _Value(target, ATOM, node.out, named=True)
+
+
+# -------------------------------------------------------------------------- helpers
+
+
+def _is_large(data: Data) -> bool:
+    return bool(data.array.ndim) and data.array.size > INLINE
+
+
+def _scalar(dtype: DType) -> str:
+    return "bool_" if dtype.is_bool else dtype.name
+
+
+def _primal_first(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes that wait for no adjoint, then the others; each in the order given."""
+    later: set[Node] = set()
+    first: list[Node] = []
+    second: list[Node] = []
+    for node in nodes:
+        if node.place.scope or any(t.node in later for t in node.inputs):
+            later.add(node)
+            second.append(node)
+        else:
+            first.append(node)
+    return first + second
+
+
+def symbols_in(graph: Graph, nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The symbols of the graph's inputs and of all attributes, in reading order."""
+    found: dict[str, None] = {}
+    for t in graph.inputs:
+        for d in t.shape:
+            found.update(dict.fromkeys(symbols_of(d)))
+    for node in nodes:
+        for key in node.attrs:
+            for d in _dims(getattr(node.attrs, key)):
+                found.update(dict.fromkeys(symbols_of(d)))
+    return tuple(found)
+
+
+def _dims(value: Any) -> list[Poly]:
+    if isinstance(value, Poly):
+        return [value]
+    if isinstance(value, tuple):
+        return [d for v in value for d in _dims(v)]
+    return []
+
+
+class Statements:
+    """The source's statements by their spans, each on one line."""
+
+    def __init__(self) -> None:
+        self.lines: dict[int, list[str]] = {}
+
+    def __call__(self, span: Span) -> str:
+        lines = self.lines.get(id(span.source))
+        if lines is None:
+            lines = self.lines[id(span.source)] = span.source.text.split("\n")
+        part = lines[span.line - 1 : span.end_line]
+        if part:
+            part[-1] = part[-1][: span.end_column - 1]
+            part[0] = part[0][span.column - 1 :]
+        return plain(" ".join(part))
+
+
+def _says_same(statement: str, source: str) -> bool:
+    """Whether the emitted statement is the source's, but for `np.` and spaces."""
+
+    def bare(text: str) -> str:
+        return re.sub(r"\s|\bnp\.", "", text)
+
+    return bare(statement) == bare(source)
