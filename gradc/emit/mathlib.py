@@ -170,7 +170,7 @@ def _expm1_f32(x: np.float32) -> np.float32:
 
 
 def _exp2_f32(x: np.float32) -> np.float32:
-    """2**x; 1 ULP, with gradual underflow."""
+    """2**x; 1.1 ULP, with gradual underflow."""
     n = (x + np.float32(1.2582912e07)) - np.float32(1.2582912e07)
     r = x - n
     p0 = np.float32(0.6931472) + r * np.float32(0.2402265)
@@ -288,7 +288,7 @@ def _log10(x: float) -> float:
 
 
 def _tanh(x: float) -> float:
-    """Hyperbolic tangent; 3 ULP."""
+    """Hyperbolic tangent; 2.4 ULP."""
     a = abs(x)
     a = min(a, 22.0)
     n, p = _exp_split(a + a)
@@ -298,7 +298,7 @@ def _tanh(x: float) -> float:
 
 
 def _sinh(x: float) -> float:
-    """Hyperbolic sine; 2 ULP."""
+    """Hyperbolic sine; 2.3 ULP."""
     a = abs(x)
     n, p = _exp_split(a)
     scale = _pow2((n - 2.0) + 6755399441055744.0)
@@ -405,7 +405,7 @@ def _log10_f32(x: np.float32) -> np.float32:
 
 
 def _tanh_f32(x: np.float32) -> np.float32:
-    """Hyperbolic tangent; 3 ULP."""
+    """Hyperbolic tangent; 2.4 ULP."""
     a = abs(x)
     a = min(a, np.float32(10.0))
     n, p = _exp_split_f32(a + a)
@@ -690,7 +690,7 @@ def _arcsin_series(s: float, z: float) -> float:
 
 
 def _arcsin(x: float) -> float:
-    """Arc sine; 2 ULP."""
+    """Arc sine; 2.3 ULP."""
     a = abs(x)
     outer = a > 0.5
     z = (1.0 - a) * 0.5 if outer else a * a
@@ -1002,7 +1002,7 @@ def _log2_halves(x: float) -> tuple[float, float]:
 
 
 def _power(x: float, y: float) -> float:
-    """x**y as C's pow; 1 ULP."""
+    """x**y as C's pow; 0.8 ULP."""
     a = abs(x)
     l_head, l_tail = _log2_halves(a)
     limit = 1e300
@@ -1059,7 +1059,7 @@ def _arcsin_series_f32(s: np.float32, z: np.float32) -> np.float32:
 
 
 def _arcsin_f32(x: np.float32) -> np.float32:
-    """Arc sine; 2 ULP."""
+    """Arc sine; 2.3 ULP."""
     a = abs(x)
     outer = a > np.float32(0.5)
     z = (np.float32(1.0) - a) * np.float32(0.5) if outer else a * a
@@ -1252,7 +1252,7 @@ def _exp_times_f32(high: np.float32, low: np.float32, factor: np.float32) -> np.
 
 
 def _erf_f32(x: np.float32) -> np.float32:
-    """Error function; 2 ULP."""
+    """Error function; 2.1 ULP."""
     a = abs(x)
     a = min(a, np.float32(4.5))
     n, p = _exp_split_f32(-(a * a))
@@ -1266,7 +1266,7 @@ def _erf_f32(x: np.float32) -> np.float32:
 
 
 def _erfc_f32(x: np.float32) -> np.float32:
-    """1 - erf(x); 3 ULP, tail included."""
+    """1 - erf(x); 3.2 ULP, tail included."""
     a = abs(x)
     a = min(a, np.float32(10.4))
     head = _head_f32(a)
@@ -1381,7 +1381,7 @@ def _log2_halves_f32(x: np.float32) -> tuple[np.float32, np.float32]:
 
 
 def _power_f32(x: np.float32, y: np.float32) -> np.float32:
-    """x**y as C's pow; 1 ULP."""
+    """x**y as C's pow; 0.8 ULP."""
     a = abs(x)
     l_head, l_tail = _log2_halves_f32(a)
     limit = np.float32(1e36)
