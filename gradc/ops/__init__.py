@@ -2,6 +2,7 @@
 
 from gradc.ops import (
     arrange,
+    composite,
     contract,
     control,
     create,
@@ -10,12 +11,15 @@ from gradc.ops import (
     index,
     linalg,
     neural,
+    order,
+    reduce,
     shape,
     special,
 )
 
 __all__ = [
     "arrange",
+    "composite",
     "contract",
     "control",
     "create",
@@ -24,6 +28,8 @@ __all__ = [
     "index",
     "linalg",
     "neural",
+    "order",
+    "reduce",
     "shape",
     "special",
 ]
