@@ -12,6 +12,7 @@ Row-major helpers over 2-D views, called by kernels. They allocate nothing and r
     _getri(lu, pivots, x, slots)                x[n, n] := the inverse
     _det(lu, pivots) -> float                   the determinant
     _slogdet(lu, pivots) -> (sign, log)         its sign (0 if singular) and the log of its size (-inf)
+    _cofactor(a, adjugate, order, out)          the cofactors of a, which is overwritten
 
 - Each has a twin for float32 (`_gemm_f32`), which `closure` derives from the text here; scalars stay Python floats.
 - `ta`, `tb`: `_N` (as it is) or `_T` (transposed). `uplo`: `_L` or `_U`, the triangle of `a` that is read. `diag`: `_N`,
@@ -22,6 +23,7 @@ Row-major helpers over 2-D views, called by kernels. They allocate nothing and r
 - `_potrf` reads the lower triangle only. Its status is 0, or positive if `a` is not positive definite; `_getrf`'s is
   positive if `a` is singular (its determinant is then 0, and `_getrs` divides by zero). Of a failed factor nothing is
   promised.
+- `_cofactor` needs adjugate[n, n] and order, int64[2, n], to work in; it calls no library.
 - `pivots` is int64[n]. `slots` is int64[16] that no other call uses meanwhile: the scalars, which BLAS takes by
   address, are written there. On a little-endian machine the low half of a small 64-bit integer is the same 32-bit
   integer at the same address, so one text serves libraries of both widths.
@@ -270,6 +272,56 @@ def _slogdet(lu: Any, pivots: Any) -> tuple[float, float]:
         return 0.0, -math.inf
     sign = -1.0 if p < 0.0 else 1.0
     return sign, math.log(abs(p)) + e * 177.445678223346
+
+
+def _cofactor(a: Any, adjugate: Any, order: Any, out: Any) -> None:
+    """out := the cofactors of a, which is overwritten; singular matrices too.
+
+    With complete pivoting a[rows, columns] = L @ U; the adjugates of U's leading blocks follow
+    one from the other without a division, and adj(a) is adj(U) @ inv(L) in a's order.
+    """
+    n = a.shape[0]
+    sign = 1.0
+    for i in range(n):
+        order[0, i] = i
+        order[1, i] = i
+    for k in range(n):
+        p, q, largest = k, k, -1.0
+        for i in range(k, n):
+            for j in range(k, n):
+                if abs(a[i, j]) > largest:
+                    p, q, largest = i, j, abs(a[i, j])
+        if p != k:
+            sign = -sign
+            order[0, k], order[0, p] = order[0, p], order[0, k]
+            for j in range(n):
+                a[k, j], a[p, j] = a[p, j], a[k, j]
+        if q != k:
+            sign = -sign
+            order[1, k], order[1, q] = order[1, q], order[1, k]
+            for i in range(n):
+                a[i, k], a[i, q] = a[i, q], a[i, k]
+        for i in range(k + 1, n):
+            a[i, k] = a[i, k] / a[k, k] if a[k, k] != 0.0 else 0.0
+            for j in range(k + 1, n):
+                a[i, j] -= a[i, k] * a[k, j]
+    det = 1.0
+    for k in range(n):
+        for i in range(k):
+            total = 0.0
+            for j in range(i, k):
+                total += adjugate[i, j] * a[j, k]
+            for j in range(i, k):
+                adjugate[i, j] *= a[k, k]
+            adjugate[i, k] = -total
+            adjugate[k, i] = 0.0
+        adjugate[k, k] = det
+        det *= a[k, k]
+    for i in range(n):
+        for j in range(n - 1, -1, -1):
+            for k in range(j + 1, n):
+                adjugate[i, j] -= adjugate[i, k] * a[k, j]
+            out[order[0, j], order[1, i]] = sign * adjugate[i, j]
 
 
 def _dgemm(*addresses: Any) -> Any:

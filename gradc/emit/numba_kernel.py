@@ -107,7 +107,8 @@ class KernelSource:
 
 
 def _in_arena(buffer: Buffer) -> bool:
-    return buffer.place in ("workspace", "tile") and bool(buffer.dims)
+    own = buffer.place in ("workspace", "tile") and not buffer.alias
+    return own and bool(buffer.dims)
 
 
 def _is_literal(buffer: Buffer) -> bool:
@@ -158,7 +159,7 @@ def parameters(program: Program) -> tuple[str, ...]:
     """
     names = list(program.symbols)
     for place in ("input", "constant", "output"):
-        names += [b.name for b in program.buffers if b.place == place]
+        names += [b.name for b in program.buffers if b.place == place and not b.alias]
     if _placed(program)[1] != 0:
         names.append(_arena_name(program))
     return tuple(names)
@@ -362,6 +363,20 @@ class _Kernel:
                 shape = ", ".join(dim_text(d) for d in buffer.dims)
                 view += f".reshape(({shape}))"
             self._emit(f"{buffer.name} = {view}")
+        for buffer in self.program.buffers:
+            if buffer.alias:
+                self._alias(buffer)
+
+    def _alias(self, buffer: Buffer) -> None:
+        """A buffer's storage under other dims."""
+        if buffer.alias in self.flat:
+            self.flat[buffer.name] = self.flat[buffer.alias]
+            self._emit(f"{buffer.name} = {buffer.alias}")
+            return
+        shape = ", ".join(dim_text(d) for d in buffer.dims)
+        one = len(buffer.dims) == 1
+        shape = shape if one else f"({shape})"
+        self._emit(f"{buffer.name} = {buffer.alias}.reshape({shape})")
 
     # ------------------------------------------------------------------ statements
 

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from gradc.errors import InternalError
 from gradc.graph import Node
 from gradc.schedule.contract import Product, matrix_product
-from gradc.schedule.program import Call, Lit, Stmt, View
-from gradc.types import Dim, DType, size_of
+from gradc.schedule.program import (
+    Apply,
+    Call,
+    Check,
+    Expr,
+    Index,
+    Lin,
+    Lit,
+    Load,
+    Loop,
+    Stmt,
+    Store,
+    View,
+)
+from gradc.types import Dim, DType, bool_, int64, size_of
 
 __all__ = ["call_statements"]
 
@@ -31,7 +45,10 @@ def call_statements(
         return [
             _gemm(product, inputs, outputs[0], node.out.dtype, 1.0 if adds else 0.0)
         ]
-    raise InternalError(f"{node.op.name} has no library call")
+    maker = MAKERS.get(node.op.name)
+    if maker is None:
+        raise InternalError(f"{node.op.name} has no library call")
+    return maker(_Site(node, inputs, outputs, code, workspace, fresh))
 
 
 def _gemm(
@@ -62,3 +79,121 @@ def _matrix(view: View, rows: int) -> View:
         return view
     dims = (size_of(view.dims[:rows]), size_of(view.dims[rows:]))
     return View(view.buffer, view.index, dims, (view.strides[rows - 1], 1))
+
+
+# ------------------------------------------------------------------- linear algebra
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """What a call is made from: its node, the views of one batch item, and names to take."""
+
+    node: Node
+    inputs: Sequence[View]
+    outputs: Sequence[View]
+    code: int
+    workspace: Callable[[DType, tuple[Dim, ...], str], View]
+    fresh: Callable[[str], str]
+
+    @property
+    def dtype(self) -> DType:
+        return self.node.outputs[0].dtype
+
+    def axes(self) -> tuple[str, str]:
+        """Two loop variables."""
+        return self.fresh("r"), self.fresh("c")
+
+    def element(self, view: View, axes: Sequence[str]) -> tuple[Index, ...]:
+        """The index of element `axes` of a matrix view in its buffer.
+
+        The view's axes are the last ones of its buffer.
+        """
+        fixed = len(view.index) - len(view.dims)
+        own = tuple(Lin(0, ((a, 1),)) for a in axes)
+        return (*view.index[:fixed], *own)
+
+    def copy(self, source: View, target: View) -> Stmt:
+        """target = source, element by element."""
+        r, c = self.axes()
+        load = Load(source.buffer, self.element(source, (r, c)), self.dtype)
+        store = Store(target.buffer, self.element(target, (r, c)), "=", load)
+        inner = Loop(c, source.dims[1], (store,), "lanes")
+        return Loop(r, source.dims[0], (inner,))
+
+
+def _cholesky(site: _Site) -> list[Stmt]:
+    (out,) = site.outputs
+    return [site.copy(site.inputs[0], out), Call("potrf", (out,), site.code)]
+
+
+def _solve_triangular(site: _Site) -> list[Stmt]:
+    a, b = site.inputs
+    (out,) = site.outputs
+    attrs = site.node.attrs
+    statements: list[Stmt] = []
+    if not attrs.unit_diagonal:
+        r = site.fresh("r")
+        diagonal = Load(a.buffer, site.element(a, (r, r)), site.dtype)
+        regular: Expr = Apply("not_equal", (diagonal, Lit(0.0, site.dtype)), bool_)
+        statements.append(Loop(r, a.dims[0], (Check(regular, site.code),)))
+    flags = (
+        "L" if attrs.lower else "U",
+        "T" if attrs.trans else "N",
+        "U" if attrs.unit_diagonal else "N",
+    )
+    return [*statements, site.copy(b, out), Call("trsm", (*flags, a, out))]
+
+
+def _factors(site: _Site, code: int) -> tuple[list[Stmt], View, View]:
+    """The statements that factorise the first input, its factors and pivots."""
+    a = site.inputs[0]
+    lu = site.workspace(site.dtype, a.dims, "lu")
+    pivots = site.workspace(int64, a.dims[:1], "pivots")
+    return [site.copy(a, lu), Call("getrf", (lu, pivots), code)], lu, pivots
+
+
+def _solve(site: _Site) -> list[Stmt]:
+    statements, lu, pivots = _factors(site, site.code)
+    (out,) = site.outputs
+    return [
+        *statements,
+        site.copy(site.inputs[1], out),
+        Call("getrs", ("N", lu, pivots, out)),
+    ]
+
+
+def _inv(site: _Site) -> list[Stmt]:
+    statements, lu, pivots = _factors(site, site.code)
+    return [*statements, Call("getri", (lu, pivots, site.outputs[0]))]
+
+
+def _det(site: _Site) -> list[Stmt]:
+    statements, lu, pivots = _factors(site, 0)
+    return [*statements, Call("det", (lu, pivots, site.outputs[0]))]
+
+
+def _slogdet(site: _Site) -> list[Stmt]:
+    statements, lu, pivots = _factors(site, 0)
+    return [*statements, Call("slogdet", (lu, pivots, *site.outputs))]
+
+
+def _cofactor(site: _Site) -> list[Stmt]:
+    a = site.inputs[0]
+    work = site.workspace(site.dtype, a.dims, "work")
+    adjugate = site.workspace(site.dtype, a.dims, "adjugate")
+    order = site.workspace(int64, (2, a.dims[0]), "order")
+    return [
+        site.copy(a, work),
+        Call("cofactor", (work, adjugate, order, site.outputs[0])),
+    ]
+
+
+MAKERS: Mapping[str, Callable[[_Site], list[Stmt]]] = {
+    "cholesky": _cholesky,
+    "solve_triangular": _solve_triangular,
+    "solve": _solve,
+    "inv": _inv,
+    "det": _det,
+    "slogdet": _slogdet,
+    "cofactor": _cofactor,
+}

@@ -221,8 +221,9 @@ class _Checker:
         return stored
 
     def writable(self, buffer: Buffer) -> None:
-        if buffer.place in READ_ONLY:
-            raise _Fault(f"{buffer.name} is stored to, and is an {buffer.place}")
+        if buffer.place in READ_ONLY or buffer.alias:
+            kind = "alias" if buffer.alias else buffer.place
+            raise _Fault(f"{buffer.name} is stored to, and is an {kind}")
 
     def call(self, call: Call, scope: _Scope, stored: frozenset[str]) -> frozenset[str]:
         routine = ROUTINES.get(call.routine)
@@ -256,7 +257,7 @@ class _Checker:
                 self.writable(buffer)
                 written.append(buffer.name)
             reads = kind == "in" or (kind == "update" and not _is_zero(last))
-            if reads and buffer.place not in READ_ONLY and buffer.name not in stored:
+            if reads and not self.is_stored(buffer, stored):
                 raise _Fault(f"{buffer.name} is read but not stored before")
         return stored | frozenset(written)
 
@@ -275,6 +276,12 @@ class _Checker:
         self.expr(cond, scope, stored)
         if not cond.dtype.is_bool:
             raise _Fault(f"{expression_text(cond)} is {cond.dtype}, not bool")
+
+    def is_stored(self, buffer: Buffer, stored: frozenset[str]) -> bool:
+        """Whether a buffer, or the one whose storage it is, holds something."""
+        while buffer.alias:
+            buffer = self.buffer(buffer.alias)
+        return buffer.place in READ_ONLY or buffer.name in stored
 
     def buffer(self, name: str) -> Buffer:
         if name not in self.buffers:
@@ -333,7 +340,7 @@ class _Checker:
                 raise _Fault(f"the index {expression_text(i)} is {i.dtype}")
         if load.dtype != buffer.dtype:
             raise _Fault(f"{buffer.name} is {buffer.dtype}, not {load.dtype}")
-        if buffer.place not in READ_ONLY and buffer.name not in stored:
+        if not self.is_stored(buffer, stored):
             raise _Fault(f"{buffer.name} is read but not stored before")
 
     def apply(self, e: Apply) -> None:

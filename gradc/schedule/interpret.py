@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradc.errors import InternalError
+from gradc.ops.linalg import cofactor
 from gradc.ops.registry import lookup
 from gradc.schedule.program import (
     ROUTINES,
@@ -91,6 +92,11 @@ class _Machine:
         self.buffers = {b.name: b for b in program.buffers}
         self.codes: dict[int, tuple[Expr, list[tuple[Expr, int]]]] = {}
         for b in program.buffers:
+            if b.alias:
+                shape = tuple(evaluate_dim(d, self.sizes) for d in b.dims)
+                self.arrays[b.name] = self.arrays[b.alias].reshape(shape)
+                self.stored[b.name] = self.stored[b.alias].reshape(shape)
+                continue
             self.arrays[b.name] = self.array(b, arrays)
             filled = b.place in ("input", "constant")
             self.stored[b.name] = np.full(self.arrays[b.name].shape, filled)
@@ -325,6 +331,10 @@ def _gemv(ta: str, alpha: float, a: Array, x: Array, beta: float, y: Array) -> N
     _scaled(beta, y, y.dtype.type(alpha) * (_turned(ta, a) @ x))
 
 
+def _cofactor(a: Array, adjugate: Array, order: Array, out: Array) -> None:
+    out[...] = cofactor.evaluate(a)
+
+
 def _trsm(uplo: str, ta: str, diag: str, a: Array, b: Array) -> None:
     triangle = np.tril(a) if uplo == "L" else np.triu(a)
     if diag == "U":
@@ -399,4 +409,5 @@ LIBRARY: Mapping[str, Callable[..., Any]] = {
     "getri": _getri,
     "det": lambda lu, pivots: (np.linalg.det(_matrix(lu, pivots)),),
     "slogdet": _slogdet,
+    "cofactor": _cofactor,
 }

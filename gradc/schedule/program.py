@@ -282,6 +282,8 @@ ROUTINES: Mapping[str, Routine] = {
     "det": Routine(("in", "in", "result"), slots=False),
     # lu, pivots, the determinant's sign, the logarithm of its size
     "slogdet": Routine(("in", "in", "result", "result"), slots=False),
+    # a (overwritten), adjugate and order (int64[2, n]) to work in, the cofactors
+    "cofactor": Routine(("update", "out", "out", "out"), slots=False),
 }
 """The library routines. Matrices have a unit last stride and a positive row stride."""
 
@@ -497,7 +499,8 @@ def _element_text(
 
 def _buffer_text(buffer: Buffer) -> str:
     dims = f"[{', '.join(dim_text(d) for d in buffer.dims)}]" if buffer.dims else ""
-    return f"{buffer.place:<10} {buffer.name} {buffer.dtype}{dims}"
+    alias = f" = {buffer.alias}" if buffer.alias else ""
+    return f"{buffer.place:<10} {buffer.name} {buffer.dtype}{dims}{alias}"
 
 
 def _argument_text(arg: View | Expr | str) -> str:
