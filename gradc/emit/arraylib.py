@@ -1,9 +1,10 @@
 """Whole-array functions that are copied into the NumPy modules gradc emits.
 
 Each does with two or three statements what NumPy has no expression for. A module gets those it
-uses; they call nothing but NumPy and each other.
+uses; they call nothing but NumPy, `math` and each other.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -60,3 +61,83 @@ def _cofactor(a: Any) -> Any:
     others = before * behind[..., ::-1]
     sign = np.round(np.linalg.det(u) * np.linalg.det(v))[..., None, None]
     return sign * (u * others[..., None, :]) @ v
+
+
+def _recurrence(factor: Any, term: Any, axis: int, reverse: bool, start: float) -> Any:
+    """The states of s = factor * s + term along an axis, each before its step."""
+    out = np.empty(np.shape(factor), factor.dtype)
+    factors, terms, states = (np.moveaxis(v, axis, 0) for v in (factor, term, out))
+    state = np.full(factors.shape[1:], start, factor.dtype)
+    steps = range(len(factors))
+    for i in reversed(steps) if reverse else steps:
+        states[i] = state
+        state = factors[i] * state + terms[i]
+    return out
+
+
+def _each(function: Any, x: Any) -> Any:
+    """A function of a number, of each element."""
+    values = [function(value) for value in np.ravel(x).tolist()]
+    return np.array(values, np.asarray(x).dtype).reshape(np.shape(x))
+
+
+def _erf(x: Any) -> Any:
+    """The error function."""
+    return _each(math.erf, x)
+
+
+def _erfc(x: Any) -> Any:
+    """1 - erf(x)."""
+    return _each(math.erfc, x)
+
+
+def _ndtr(x: Any) -> Any:
+    """The distribution function of the standard normal distribution."""
+    return 0.5 * _each(math.erfc, -x * math.sqrt(0.5))
+
+
+def _gammaln(x: Any) -> Any:
+    """log |gamma(x)|, inf at 0, -1, -2, ..."""
+    pole = (x <= 0) & (np.floor(x) == x)
+    found = np.where(pole, np.inf, _each(math.lgamma, np.where(pole, 1, x)))
+    return np.where(x == -np.inf, x, found)
+
+
+def _digamma(x: Any) -> Any:
+    """The derivative of log gamma: by reflection, recurrence and its asymptotic series."""
+    left = x < 0.5
+    z = np.where(left, 1 - x, x)
+    total = np.zeros(np.shape(x))
+    for _ in range(10):
+        low = z < 10
+        total = total - np.where(low, 1 / z, 0)
+        z = np.where(low, z + 1, z)
+    w = 1 / (z * z)
+    series = w * (1 / 12 - w * (1 / 120 - w * (1 / 252 - w * (1 / 240 - w / 132))))
+    total = total + np.log(z) - 0.5 / z - series
+    part = x - np.floor(x)
+    tangent = np.tan(np.pi * part)
+    mirrored = total - np.where(part == 0.5, 0, np.pi / tangent)
+    found = np.where(left, np.where(part == 0, np.nan, mirrored), total)
+    return np.where(x == 0, -np.copysign(np.inf, x), found).astype(np.asarray(x).dtype)
+
+
+def _polygamma(x: Any, n: Any) -> Any:
+    """The derivative number n of digamma: recurrence, then the sum by Euler and Maclaurin."""
+    order = int(np.max(n, initial=0))
+    power = order + 1
+    pole = (x <= 0) & (np.floor(x) == x)
+    z = np.where(pole, 1.0, x)
+    total = np.zeros(np.shape(x))
+    while np.any(z < 10 + order):
+        low = z < 10 + order
+        total = total + np.where(low, z**-power, 0)
+        z = np.where(low, z + 1, z)
+    total = total + z**-order / order + 0.5 * z**-power
+    lead = power * z ** -(power + 1)
+    for k, bernoulli in enumerate((1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66), start=1):
+        total = total + lead * (bernoulli / math.factorial(2 * k))
+        lead = lead * (power + 2 * k - 1) * (power + 2 * k) / (z * z)
+    sign = 1.0 if order % 2 else -1.0
+    found = np.where(pole, np.inf, math.factorial(order) * total)
+    return (sign * found).astype(np.asarray(x).dtype)
