@@ -14,6 +14,7 @@ import numpy as np
 from gradc.errors import OptionError, ShapeError, TypeMismatch
 from gradc.graph import Tensor
 from gradc.ops.basic import broadcast as broadcast_op
+from gradc.ops.basic import copy as copy_op
 from gradc.ops.basic import iota, reduce_sum
 from gradc.ops.functions import (
     Nested,
@@ -245,6 +246,13 @@ def _ranked(rank: int, x: TensorLike) -> Tensor:
 def astype(x: TensorLike, dtype: Any) -> Tensor:
     """The values in another dtype."""
     return convert(as_tensor(x), dtype_from(dtype))
+
+
+@function("copy", method=True)
+def copy(x: TensorLike) -> Tensor:
+    """The same values as a new tensor."""
+    t = as_tensor(x)
+    return copy_op(convert(t, t.dtype))
 
 
 @function("shape")
