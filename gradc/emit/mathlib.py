@@ -1652,6 +1652,12 @@ def _mod_uint(a: np.uint64, b: np.uint64) -> np.uint64:
     return a % b if b != 0 else b
 
 
+def _fmod_int(a: int, b: int) -> int:
+    """np.fmod of signed integers: the sign of a, 0 for b = 0."""
+    r = 0 if b == 0 or b == -1 else a % b
+    return r - b if r != 0 and (r < 0) != (a < 0) else r
+
+
 def _power_int(base: int, exponent: int) -> int:
     """base**exponent by squaring, wrapping round; 0 for a negative exponent."""
     result = 0 if exponent < 0 else 1

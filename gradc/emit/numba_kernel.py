@@ -35,7 +35,6 @@ from gradc.schedule.program import (
     ATOM,
     PRECEDENCE,
     ROUTINES,
-    UNARY,
     Apply,
     AxisValue,
     Buffer,
@@ -59,13 +58,13 @@ from gradc.schedule.program import (
     While,
     dim_level,
     infix,
+    lin_text,
     statements,
     walk,
 )
 from gradc.types import (
     Dim,
     DType,
-    Poly,
     dim_floordiv,
     dim_text,
     exact_quotient,
@@ -232,49 +231,6 @@ def _substituted(index: Lin, axes: Mapping[str, Lin]) -> Lin:
         offset = offset + step * value.offset
         terms += [(name, step * factor) for name, factor in value.terms]
     return Lin(offset, tuple(terms))
-
-
-def _lin_text(index: Lin) -> Text:
-    """`n + i`, `i + 1`, `N - 1 - i`: axes, then the constant, then the axes taken away."""
-    added = [(n, step) for n, step in index.terms if not _is_negative(step)]
-    taken = [(n, step) for n, step in index.terms if _is_negative(step)]
-    pieces = [("+", _product(step, name)) for name, step in added]
-    pieces += _pieces(index.offset)
-    pieces += [("-", _product(-step, name)) for name, step in taken]
-    if not pieces:
-        return "0", ATOM
-    sign, total = pieces[0]
-    if sign == "-":
-        inside = total[0] if total[1] >= UNARY else f"({total[0]})"
-        total = f"-{inside}", UNARY
-    for sign, piece in pieces[1:]:
-        total = infix(sign, total, piece)
-    return total
-
-
-def _pieces(dim: Dim) -> list[tuple[str, Text]]:
-    """A dimension as terms with their signs, those with a plus first."""
-    if isinstance(dim, int):
-        return [("-" if dim < 0 else "+", (str(abs(dim)), ATOM))] if dim else []
-    found: list[tuple[str, Text]] = []
-    for monomial, coefficient in sorted(dim.terms, key=lambda t: (t[1] < 0, not t[0])):
-        size = abs(coefficient)
-        part: Dim = Poly(((monomial, size),)) if monomial else size
-        sign = "-" if coefficient < 0 else "+"
-        found.append((sign, (dim_text(part), dim_level(part))))
-    return found
-
-
-def _is_negative(step: Dim) -> bool:
-    if isinstance(step, int):
-        return step < 0
-    return all(coefficient < 0 for _, coefficient in step.terms)
-
-
-def _product(step: Dim, name: str) -> Text:
-    if step == 1:
-        return name, ATOM
-    return infix("*", (dim_text(step), dim_level(step)), (name, ATOM))
 
 
 # --------------------------------------------------------------------------- kernel
@@ -664,7 +620,7 @@ class _Kernel:
         return self.scope.names.get(name, name)
 
     def axis(self, name: str) -> Text:
-        return _lin_text(_substituted(Lin(0, ((name, 1),)), self.scope.axes))
+        return lin_text(_substituted(Lin(0, ((name, 1),)), self.scope.axes))
 
     def element(self, load: Load, gathered: Sequence[Text]) -> Text:
         """An element of a buffer, or a scalar."""
@@ -684,7 +640,7 @@ class _Kernel:
         left = iter(gathered)
         for i in index:
             if isinstance(i, Lin):
-                yield _lin_text(_substituted(i, self.scope.axes))
+                yield lin_text(_substituted(i, self.scope.axes))
             else:
                 yield next(left)
 
@@ -705,7 +661,7 @@ class _Kernel:
             else:
                 text = next(left)
                 rest.append(infix("*", (str(step), ATOM), text) if step != 1 else text)
-        total = _lin_text(linear)
+        total = lin_text(linear)
         for part in rest:
             total = infix("+", total, part)
         return f"{self.flat[buffer.name]}[{total[0]}]"
@@ -784,7 +740,7 @@ class _Kernel:
         """
         buffer = self.buffers[view.buffer]
         starts = [
-            _lin_text(_substituted(i, self.scope.axes))
+            lin_text(_substituted(i, self.scope.axes))
             if isinstance(i, Lin)
             else self.printer.text(i)
             for i in view.index

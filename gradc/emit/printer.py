@@ -56,7 +56,7 @@ BOOL_OPERATORS = {
     "_fmax": "|",
     "_fmin": "&",
 }
-UNSIGNED_OPERATORS = {"_floor_divide": "//", "_mod": "%"}
+UNSIGNED_OPERATORS = {"_floor_divide": "//", "_mod": "%", "_fmod": "%"}
 SHIFTS = {"_left_shift": "<<", "_right_shift": ">>"}
 SAME = frozenset({"copy", "stop_gradient", "prevent_gradient", "opaque"})
 
@@ -190,8 +190,6 @@ def _integer_call(name: str, args: Sequence[Text], dtype: DType) -> tuple[str, T
     whole = name if name in SHIFTS else f"{name}_int"
     if whole in _available():
         parts = [f"np.int64({a})" if unsigned else a for a, _ in args]
-        if name in SHIFTS:
-            parts.append(str(dtype.bits))
         call = f"{whole}({', '.join(parts)})"
         return whole, (call if dtype.name == "int64" else f"np.{dtype}({call})", ATOM)
     raise UnsupportedError(

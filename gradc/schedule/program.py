@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from gradc.ops.registry import lookup
-from gradc.types import Dim, DType, dim_text, int64
+from gradc.types import Dim, DType, Poly, dim_text, int64
 
 __all__ = [
     "ATOM",
@@ -75,6 +75,7 @@ __all__ = [
     "fold",
     "index_text",
     "infix",
+    "lin_text",
     "numbered_lines",
     "statement_lines",
     "statements",
@@ -467,21 +468,52 @@ def _spell(expr: Expr, args: Sequence[Text]) -> Text:
     return f"{expr.op}({', '.join([a for a, _ in args] + attrs)})", ATOM
 
 
-def index_text(index: Index, expression: str = "") -> str:
-    """One index; `expression` is its text where it is no `Lin`."""
-    if not isinstance(index, Lin):
-        return expression or expression_text(index)
-    parts = []
-    if index.offset != 0:
-        parts.append(dim_text(index.offset))
-    for axis, step in index.terms:
-        if step == 1:
-            parts.append(axis)
-        else:
-            text = dim_text(step)
-            atom = text if text.isidentifier() or text.isdigit() else f"({text})"
-            parts.append(f"{atom} * {axis}")
-    return " + ".join(parts) or "0"
+def lin_text(index: Lin) -> Text:
+    """`n + i`, `i + 1`, `N - 1 - i`: axes, then the constant, then the axes taken away."""
+    added = [(n, step) for n, step in index.terms if not _is_negative(step)]
+    taken = [(n, step) for n, step in index.terms if _is_negative(step)]
+    pieces = [("+", _product(step, name)) for name, step in added]
+    pieces += _pieces(index.offset)
+    pieces += [("-", _product(-step, name)) for name, step in taken]
+    if not pieces:
+        return "0", ATOM
+    sign, total = pieces[0]
+    if sign == "-":
+        inside = total[0] if total[1] >= UNARY else f"({total[0]})"
+        total = f"-{inside}", UNARY
+    for sign, piece in pieces[1:]:
+        total = infix(sign, total, piece)
+    return total
+
+
+def _pieces(dim: Dim) -> list[tuple[str, Text]]:
+    """A dimension as terms with their signs, those with a plus first."""
+    if isinstance(dim, int):
+        return [("-" if dim < 0 else "+", (str(abs(dim)), ATOM))] if dim else []
+    found: list[tuple[str, Text]] = []
+    for monomial, coefficient in sorted(dim.terms, key=lambda t: (t[1] < 0, not t[0])):
+        size = abs(coefficient)
+        part: Dim = Poly(((monomial, size),)) if monomial else size
+        sign = "-" if coefficient < 0 else "+"
+        found.append((sign, (dim_text(part), dim_level(part))))
+    return found
+
+
+def _is_negative(step: Dim) -> bool:
+    if isinstance(step, int):
+        return step < 0
+    return all(coefficient < 0 for _, coefficient in step.terms)
+
+
+def _product(step: Dim, name: str) -> Text:
+    if step == 1:
+        return name, ATOM
+    return infix("*", (dim_text(step), dim_level(step)), (name, ATOM))
+
+
+def index_text(index: Index) -> str:
+    """One index of an element."""
+    return lin_text(index)[0] if isinstance(index, Lin) else expression_text(index)
 
 
 def _element_text(
@@ -540,7 +572,9 @@ def _line(stmt: Stmt) -> str:
         return f"let {stmt.name} = {expression_text(stmt.expr)}"
     if isinstance(stmt, Store):
         target = _element_text(stmt.buffer, stmt.index)
-        return f"{target} {_MODES[stmt.mode]} {expression_text(stmt.expr)}"
+        return (
+            f"{target} {_MODES.get(stmt.mode, stmt.mode)} {expression_text(stmt.expr)}"
+        )
     if isinstance(stmt, Loop):
         return _loop_head(stmt)
     if isinstance(stmt, If):
