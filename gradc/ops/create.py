@@ -222,10 +222,7 @@ def linspace(
     """`num` numbers, evenly spaced, from `start` to `stop` (left out if not `endpoint`)."""
     (count,) = sizes_of(num, "linspace: num")
     a, b = type_of(start), type_of(stop)
-    inexact = [t.with_dtype(float64) if not t.dtype.is_inexact else t for t in (a, b)]
-    common = promote(inexact)[0] if not (a.weak and b.weak) else float64
-    if (a.weak or b.weak) and not all(t.dtype.is_inexact for t in (a, b) if not t.weak):
-        common = promote([t.with_dtype(common) for t in inexact])[0]
+    common, _ = promote([a, b, type_of(1.0)])
     shape = broadcast_shapes(a.shape, b.shape)
     first = broadcast_to(convert(start, common), shape)
     last = broadcast_to(convert(stop, common), shape)
