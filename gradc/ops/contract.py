@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradc.errors import InternalError, ShapeError, TypeMismatch
+from gradc.errors import InternalError, ShapeError, TypeMismatch, UnsupportedError
 from gradc.graph import Node, Tensor
 from gradc.ops.basic import reduce_sum
 from gradc.ops.functions import (
@@ -22,6 +22,7 @@ from gradc.ops.functions import (
     broadcast_to,
     convert,
     function,
+    lookup_function,
     operands,
     type_of,
 )
@@ -81,6 +82,11 @@ def conjugate(x: Tensor) -> Tensor:
     """The complex conjugate; a real tensor as it is."""
     if not x.dtype.is_complex:
         return x
+    if lookup_function("conj") is None:
+        raise UnsupportedError(
+            "the gradient of a complex product is not in this version",
+            hint="write it with the real and the imaginary part as two tensors",
+        )
     result = apply("conj", x)
     assert isinstance(result, Tensor)
     return result
