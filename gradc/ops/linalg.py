@@ -114,12 +114,12 @@ def _numpy_solve_triangular(
         triangle = np.swapaxes(triangle, -1, -2)
     x = np.array(b)
     # forward where the matrix to be solved for is lower, else backward
-    order = range(n) if lower != bool(trans) else range(n - 1, -1, -1)
-    done: list[int] = []
-    for i in order:
-        known = triangle[..., i, None, done] @ x[..., done, :]
-        x[..., i, :] = (x[..., i, :] - known[..., 0, :]) / triangle[..., i, i, None]
-        done.append(i)
+    forward = lower != bool(trans)
+    for i in range(n) if forward else range(n - 1, -1, -1):
+        known = slice(i) if forward else slice(i + 1, n)
+        row = triangle[..., i : i + 1, known] @ x[..., known, :]
+        pivot = triangle[..., i, i, None]
+        x[..., i, :] = (x[..., i, :] - row[..., 0, :]) / pivot
     return x
 
 
