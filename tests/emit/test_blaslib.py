@@ -331,7 +331,9 @@ def entry(a, b, c, lu, pivots, slots):
         _gemm(_N, _N, 1.0, a[i], b[i], 0.0, c[i], slots)
         _gemm(_T, _N, 1.0, a[i], b[i], 1.0, c[i], slots)
         _gemm(_N, _T, 1.0, a[i], b[i], 1.0, c[i], slots)
-        lu[:] = a[i]
+        for j in range(lu.shape[0]):
+            for k in range(lu.shape[0]):
+                lu[j, k] = a[i, j, k]
         if _getrf(lu, pivots, slots) != 0:
             return i + 1
         _getrs(_N, lu, pivots, c[i], slots)
@@ -414,16 +416,19 @@ def test_flags_cost_no_compilation_each(kernel):
 
 
 def test_ten_threads_at_once(kernel):
-    def work(seed):
-        for n in (2, 3, 9, 40):
-            arguments, want = entry_arguments(n, seed)
-            for _ in range(20):
+    sizes = (2, 3, 9, 20)
+    problems = [[entry_arguments(n, seed) for n in sizes] for seed in range(10)]
+
+    def work(problems):
+        for _ in range(100):
+            for arguments, want in problems:
                 assert kernel.entry(*arguments) == 0
                 assert np.allclose(arguments[2], want)
+                arguments[2][:] = np.nan
         return True
 
     with ThreadPoolExecutor(10) as pool:
-        assert all(pool.map(work, range(10)))
+        assert all(pool.map(work, problems))
 
 
 def test_calls_run_beside_the_interpreter(kernel):
