@@ -50,7 +50,6 @@ from gradc.schedule.program import (
     Loop,
     Note,
     Program,
-    Ref,
     Stmt,
     Store,
     Text,
@@ -257,6 +256,7 @@ class _Kernel:
         self.routines: dict[str, None] = {}
         self.read = {load.buffer for load in _loads_of(program.body)}
         self.slots = ""
+        self.keys: set[str] = set()  # local variables that hold keys of numbers
         self.hoisted = 0
         self.scope = _Scope(1)
         self.printer = Printer(load=self.element, axis=self.axis, ref=self.ref)
@@ -435,13 +435,10 @@ class _Kernel:
             self._plain_loop(loop, scope)
 
     def _plain_loop(self, loop: Loop, scope: _Scope) -> None:
-        sums = _lane_sums(loop) if loop.mode == "lanes" else {}
-        body = loop.body
-        locals_: list[tuple[Store, Buffer]] = []
-        if sums:
-            body, locals_ = self._with_locals(loop, sums)
-            for _, local in locals_:
-                self._emit(f"{local.name} = {number_text(0, local.dtype)[0]}")
+        totals = _lane_totals(loop, self.buffers) if loop.mode == "lanes" else {}
+        body = list(loop.body)
+        for place, store in totals.items():
+            body[place] = self._total_begun(store)
         extent = dim_text(loop.extent)
         if loop.reverse:
             last = dim_text(loop.extent - 1)
@@ -450,27 +447,42 @@ class _Kernel:
             self._emit(f"for {loop.axis} in range({extent}):")
         self._block(body, scope.deeper())
         self.scope = scope
-        for store, local in locals_:
-            self._store(replace(store, expr=Load(local.name, (), local.dtype)))
-            del self.buffers[local.name]
+        for place, store in totals.items():
+            local = body[place]
+            assert isinstance(local, Store)
+            self._total_ended(store, local.buffer)
 
-    def _with_locals(
-        self, loop: Loop, sums: Mapping[int, Store]
-    ) -> tuple[tuple[Stmt, ...], list[tuple[Store, Buffer]]]:
-        """The body with these sums into array elements turned into sums of local variables."""
-        body: list[Stmt] = []
-        locals_: list[tuple[Store, Buffer]] = []
-        for place, stmt in enumerate(loop.body):
-            store = sums.get(place)
-            if store is None:
-                body.append(stmt)
-                continue
+    def _total_begun(self, store: Store) -> Store:
+        """A local variable for what a loop combines into one element; the store into that.
+
+        Sums start at 0. Maxima and minima are those of integers that order as the numbers do,
+        which become SIMD code where those of floats would not.
+        """
+        if store.mode == "+":
             name = _fresh(f"{store.buffer}_sum", self.used)
-            local = Buffer(name, store.expr.dtype, (), "tile")
-            self.buffers[name] = local
-            locals_.append((store, local))
-            body.append(Store(name, (), "+", store.expr))
-        return tuple(body), locals_
+            self._emit(f"{name} = {number_text(0, store.expr.dtype)[0]}")
+        else:
+            name = _fresh(f"{store.buffer}_key", self.used)
+            self.keys.add(name)
+            target = (self._target(store)[0], ATOM)
+            self._emit(f"{name} = {self._key(store.mode, target, store.expr.dtype)}")
+        self.buffers[name] = Buffer(name, store.expr.dtype, (), "tile")
+        return replace(store, buffer=name, index=())
+
+    def _total_ended(self, store: Store, local: str) -> None:
+        """The local variable's value combined into the element."""
+        dtype = store.expr.dtype
+        del self.buffers[local]
+        if store.mode == "+":
+            target, is_local = self._target(store)
+            self._accumulate(target, is_local, "+", (local, ATOM), dtype)
+            return
+        self.keys.discard(local)
+        number = self.printer.call("_from_key", [(local, ATOM)], dtype)[0]
+        self._emit(f"{self._target(store)[0]} = {number}")
+
+    def _key(self, mode: str, text: Text, dtype: DType) -> str:
+        return self.printer.call(f"_{mode}_key", [text], dtype)[0]
 
     def _block_loop(self, loop: Loop, scope: _Scope) -> None:
         extent = dim_text(loop.extent)
@@ -591,7 +603,10 @@ class _Kernel:
         self, target: str, is_local: bool, mode: str, text: Text, dtype: DType
     ) -> None:
         old = (target, ATOM)
-        if mode in ("max", "min"):
+        if target in self.keys:
+            key = self._key(mode, text, dtype)
+            self._emit(f"{target} = {mode}({target}, {key})")
+        elif mode in ("max", "min"):
             combined = self.printer.call(f"_{mode}imum", [old, text], dtype)
             self._emit(f"{target} = {combined[0]}")
         elif dtype.is_bool:
@@ -935,32 +950,28 @@ def _axes_of(index: Index) -> set[str]:
     return found
 
 
-def _lane_sums(loop: Loop) -> dict[int, Store]:
-    """Stores of a lanes loop that add to one array element in all its rounds, by place.
+def _lane_totals(loop: Loop, buffers: Mapping[str, Buffer]) -> dict[int, Store]:
+    """Stores of a lanes loop that combine into one element in all its rounds, by place.
 
-    Only where nothing else in the loop touches that array.
+    They are sums into arrays, and maxima and minima of floats. Only where nothing else in the loop
+    touches the buffer.
     """
     touched: dict[str, int] = {}
-    for name, _ in _accesses(loop.body):
-        touched[name] = touched.get(name, 0) + 1
-    bound = {s.name for s in statements(loop.body) if isinstance(s, Let)}
+    for s in statements(loop.body):
+        if isinstance(s, Store):
+            touched[s.buffer] = touched.get(s.buffer, 0) + 1
+    for e in _loads_of(loop.body):
+        touched[e.buffer] = touched.get(e.buffer, 0) + 1
     found: dict[int, Store] = {}
     for place, s in enumerate(loop.body):
-        if not isinstance(s, Store) or s.mode != "+" or not s.expr.dtype.is_inexact:
+        if not isinstance(s, Store) or touched[s.buffer] != 1:
             continue
-        if not s.index or touched[s.buffer] != 1:
-            continue
-        if any(loop.axis in _axes_of(i) for i in s.index):
-            continue
-        refs = {
-            e.name
-            for i in s.index
-            if not isinstance(i, Lin)
-            for e in walk(i)
-            if isinstance(e, Ref)
-        }
-        if not refs & bound and all(
-            isinstance(i, Lin) or not _loads(i) for i in s.index
+        dtype = s.expr.dtype
+        is_array = bool(s.index) or buffers[s.buffer].place == "output"
+        is_sum = s.mode == "+" and dtype.is_inexact and is_array
+        is_extreme = s.mode in ("max", "min") and dtype.is_float
+        if (is_sum or is_extreme) and all(
+            isinstance(i, Lin) and loop.axis not in _axes_of(i) for i in s.index
         ):
             found[place] = s
     return found
