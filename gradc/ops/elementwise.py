@@ -61,6 +61,8 @@ __all__ = [
     "floor_divide",
     "greater",
     "greater_equal",
+    "isfinite",
+    "isinf",
     "isnan",
     "less",
     "less_equal",

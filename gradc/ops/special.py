@@ -22,6 +22,7 @@ from gradc.ops.elementwise import (
     greater,
     greater_equal,
     isfinite,
+    isinf,
     isnan,
     logical_and,
     logical_not,
@@ -147,7 +148,7 @@ softplus: Unary = unary(
 
 def _difference(x: Tensor, y: Tensor) -> Tensor:
     """x - y, 0 where both are the same infinity."""
-    return select(equal(x, y), 0, x - y)
+    return select(logical_and(equal(x, y), isinf(x)), 0, x - y)
 
 
 def _log_sum_partials(
@@ -353,7 +354,7 @@ def _relative(x: Tensor, y: Tensor) -> Tensor:
     inside = logical_and(greater(x, 0), greater(y, 0))
     edge = logical_and(equal(x, 0), logical_not(greater(0, y)))
     ratio = divide(select(inside, x, 1), select(inside, y, 1))
-    return select(inside, x * log(ratio), select(edge, 0, np.inf))
+    return select(inside, x * log(ratio), select(edge, filled(0, x), np.inf))
 
 
 @function("rel_entr")
