@@ -365,17 +365,25 @@ def block(arrays: Nested) -> Tensor:
     """A tensor put together from blocks in nested lists: the innermost join along the last axis."""
     depth = nested_depth(arrays)
     if depth < 0:
-        raise ShapeError("block: lists are nested to different depths")
+        raise ShapeError(
+            f"block: lists are nested to different depths, or deeper than {MAX_RANK}"
+        )
     ranks = [as_tensor(x).ndim for x in nested_leaves(arrays)]
     return _block(arrays, depth, max([depth, *ranks]))
 
 
+MAX_RANK = 64
+"""NumPy's limit for the number of axes."""
+
+
 def nested_depth(value: Any) -> int:
     """How deep the lists are nested; -1 where they are so to different depths."""
-    if not isinstance(value, list | tuple):
-        return 0
-    depths = {nested_depth(item) for item in value}
-    return depths.pop() + 1 if len(depths) == 1 and -1 not in depths else -1
+    depth, level = 0, [value]
+    while any(isinstance(item, list | tuple) for item in level):
+        if depth == MAX_RANK or not all(isinstance(v, list | tuple) for v in level):
+            return -1
+        depth, level = depth + 1, [item for v in level for item in v]
+    return depth
 
 
 def nested_leaves(value: Any) -> list[Any]:
@@ -405,6 +413,10 @@ def append(x: TensorLike, values: TensorLike, axis: int | None = None) -> Tensor
 
 
 # -------------------------------------------------------------- functions: splits
+
+
+MAX_PARTS = 10_000
+"""Each part is a tensor of its own."""
 
 
 @function("split")
@@ -453,9 +465,9 @@ def _split(
         bounds: list[Dim] = [0, *cuts, d]
     else:
         (n,) = shape_of(sections, f"{name}: the number of parts")
-        if not isinstance(n, int) or n < 1:
+        if not isinstance(n, int) or not 0 < n <= MAX_PARTS:
             raise ShapeError(
-                f"{name}: the number of parts must be a positive int, found {n}",
+                f"{name}: the number of parts must be an int from 1 to {MAX_PARTS}, found {n}",
                 hint="reshape to a new axis of that length and index it",
             )
         if name != "array_split" and exact_quotient(d, n) is None:
@@ -586,8 +598,16 @@ def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:
             "repeat: a list of repeats must be of ints",
             hint="concatenate pieces that are repeated one by one",
         )
-    places = np.repeat(np.arange(d), [int(n) for n in counts if isinstance(n, int)])
-    return _picked(t, places, k)
+    numbers = [int(n) for n in counts if isinstance(n, int)]
+    if sum(numbers) > MAX_PLACES:
+        parts = [slice_along(t, k, i, i + 1) for i in range(len(numbers))]
+        pieces = [repeat(part, n, k) for part, n in zip(parts, numbers, strict=True)]
+        return _joined("repeat", pieces, k)
+    return _picked(t, np.repeat(np.arange(d), numbers), k)
+
+
+MAX_PLACES = 1 << 20
+"""Places known at compile time are a constant of the module up to so many."""
 
 
 def _picked(x: Tensor, places: Any, axis: int) -> Tensor:
@@ -729,9 +749,7 @@ def _pad_copied(x: Tensor, axis: int, before: Dim, after: Dim, mode: str) -> Ten
     inner = 1 if mode == "reflect" else 0
     lengths = [n for n in (d, before, after) if isinstance(n, int)]
     if mode != "edge" and len(lengths) == 3 and max(lengths[1:]) > lengths[0] - inner:
-        length, low, high = lengths  # more than once round: NumPy says how
-        places = np.pad(np.arange(length), (low, high), mode)  # type: ignore[call-overload]
-        return _picked(x, places, axis)
+        return _pad_around(x, axis, mode, *lengths)
     parts = []
     for width, is_front in ((before, True), (after, False)):
         if width == 0:
@@ -750,6 +768,21 @@ def _pad_copied(x: Tensor, axis: int, before: Dim, after: Dim, mode: str) -> Ten
             parts.append(flip_op(piece, axes=(axis,)))
     parts.insert(0 if before == 0 else 1, x)
     return concatenate_op(*parts, axis=axis) if len(parts) > 1 else x
+
+
+def _pad_around(
+    x: Tensor, axis: int, mode: str, length: int, before: int, after: int
+) -> Tensor:
+    """A pad that goes through the axis more than once: a gather at computed places."""
+    from gradc.ops.index import gather
+
+    period = {"wrap": length, "symmetric": 2 * length, "reflect": 2 * length - 2}[mode]
+    place = iota(shape=(before + length + after,), axis=0, dtype=int64)
+    place = apply("remainder", place - before, max(period, 1))
+    if mode != "wrap":
+        back = (period if mode == "reflect" else period - 1) - place
+        place = apply("minimum", place, back)
+    return gather(x, place, axes=(axis,), at=axis)
 
 
 # ---------------------------------------------------- functions: diagonals, triangles

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -466,6 +467,8 @@ def multi_dot(arrays: Sequence[TensorLike]) -> Tensor:
     last = 1 if tensors[-1].ndim == 1 else tensors[-1].shape[-1]
     sizes = [nominal([d]) for d in (first, *(t.shape[0] for t in tensors[1:]), last)]
     n = len(tensors)
+    if n > MAX_OPERANDS:
+        return reduce(matmul, tensors)
     best: dict[tuple[int, int], tuple[int, int]] = {(i, i): (0, i) for i in range(n)}
     for width in range(1, n):
         for i in range(n - width):
@@ -671,9 +674,13 @@ def _diagonals(t: _Term) -> _Term:
     return _Term(x, labels)
 
 
+MAX_OPERANDS = 64
+"""More operands than this meet from left to right."""
+
+
 def _cheapest(terms: Sequence[_Term]) -> tuple[int, int]:
     """The pair whose product costs least, the leftmost of equals."""
-    if len(terms) == 2:
+    if len(terms) == 2 or len(terms) > MAX_OPERANDS:
         return 0, 1
 
     def cost(pair: tuple[int, int]) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradc.errors import ShapeError, TypeMismatch
 from gradc.graph import Data, Tensor
-from gradc.ops.arrange import band, nested_depth, nested_leaves
+from gradc.ops.arrange import MAX_RANK, band, nested_depth, nested_leaves
 from gradc.ops.basic import constant, iota
 from gradc.ops.basic import copy as copy_op
 from gradc.ops.functions import (
@@ -99,7 +99,9 @@ def array(values: Nested, dtype: Any = None) -> Tensor:
     if not any(isinstance(leaf, Tensor | Poly) for leaf in leaves):
         return _numbers(values, kind)
     if nested_depth(values) < 0:
-        raise ShapeError("array: lists are nested to different depths")
+        raise ShapeError(
+            f"array: lists are nested to different depths, or deeper than {MAX_RANK}"
+        )
     lengths = _lengths(values)
     common = kind or promote([type_of(leaf) for leaf in leaves])[0]
     tensors = [convert(leaf, common) for leaf in leaves]
@@ -375,6 +377,9 @@ def triu_indices(n: Any, k: int = 0, m: Any = None) -> tuple[Tensor, Tensor]:
     return _triangle("triu", np.triu_indices, n, k, m)
 
 
+MAX_TRIANGLE = 1 << 24
+
+
 def _triangle(
     name: str, numpy: Callable[..., Any], n: Any, k: int, m: Any
 ) -> tuple[Tensor, Tensor]:
@@ -384,6 +389,11 @@ def _triangle(
             f"{name}_indices: the size {dim_text(rows)} is not known",
             hint=f"declare it as a number, or work on the whole matrix with {name}(x)",
         )
+    if rows * columns > MAX_TRIANGLE:
+        raise ShapeError(
+            f"{name}_indices: {rows} rows and {columns} columns are too many for constants",
+            hint=f"work on the whole matrix with {name}(x)",
+        )
     i, j = numpy(rows, k, columns)
     return array(i), array(j)
 
@@ -391,4 +401,6 @@ def _triangle(
 @function("diag_indices")
 def diag_indices(n: Any, ndim: int = 2) -> tuple[Tensor, ...]:
     """The indices of the main diagonal of a cube with `ndim` axes."""
+    if not 0 <= ndim <= MAX_RANK:
+        raise ShapeError(f"diag_indices: {ndim} axes, at most {MAX_RANK} are possible")
     return tuple([arange(*sizes_of(n, "diag_indices"))] * ndim)

@@ -269,6 +269,10 @@ FUNCTIONS = [
         same("pad", "3", args=((5, 7), mode))
         for mode in ("edge", "reflect", "symmetric", "wrap")
     ],
+    *[
+        same("pad", "1 N", args=(((2, 3), (0, 0)), mode))
+        for mode in ("edge", "reflect", "symmetric", "wrap")
+    ],
     same("diagonal", "N N 2"),
     same("diagonal", "2 5 3", args=(-1, 2, 1)),
     same("diag", "N", args=(1,)),
@@ -319,6 +323,22 @@ def test_nan_above_the_diagonal_stays_out():
     np.testing.assert_array_equal(found, [[1, 0], [2, 3]])
 
 
+def test_nothing_is_allocated_for_large_pads_and_repeats():
+    x = tensor(3)
+    assert pad(x, 10**10, "reflect").shape == (2 * 10**10 + 3,)
+    assert repeat(x, [10**10, 0, 1]).shape == (10**10 + 1,)
+    with pytest.raises(GradcError, match="at most|from 1 to"):
+        split(tensor(10**9), 10**9)
+
+
+def test_deep_lists_need_no_stack():
+    deep = [1.0]
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(GradcError, match="deeper than 64"):
+        block(deep)
+
+
 def tensor(*shape, dtype=float64):
     return input_(name="x", type=TensorType(dtype, shape), default=None)
 
@@ -365,7 +385,7 @@ ERRORS = [
     (lambda: concatenate([1.0, 2.0]), "numbers have no axis"),
     (lambda: stack([tensor(2), tensor(N)]), "stack: shapes differ: (2,) and (N,)"),
     (lambda: split(tensor(N), 2), "2 equal parts of an axis of length N"),
-    (lambda: split(tensor(4), N), "the number of parts must be a positive int"),
+    (lambda: split(tensor(4), N), "the number of parts must be an int from 1"),
     (lambda: squeeze(tensor(2, N), 1), "axis 1 of (2, N) has length N, not 1"),
     (lambda: pad(tensor(2), 1, "mean"), "found 'mean'"),
     (lambda: pad(tensor(2), ((1, 2), (3, 4))), "a pair for each of 1 axes"),
