@@ -143,6 +143,30 @@ def _nonnegative(x: Tensor) -> bool:
     return x.op.name == "exp"
 
 
+def pull_out_signs(node: Node) -> Tensor | None:
+    """(-a) * b -> -(a * b), and so for a quotient; exact."""
+    a, b = node.inputs
+    negative = [t.op.name == "negative" for t in (a, b)]
+    if not any(negative):
+        return None
+    x, y = (t.inputs[0] if n else t for t, n in zip((a, b), negative, strict=True))
+    result = node.op(x, y)
+    return result if all(negative) else -result
+
+
+def join_equal_terms(node: Node) -> Tensor | None:
+    """add_n(t, t, u) -> add_n(2 * t, u)."""
+    if node.attrs.method:
+        return None
+    counts: dict[Tensor, int] = {}
+    for t in node.inputs:
+        counts[t] = counts.get(t, 0) + 1
+    if len(counts) == len(node.inputs) and len(counts) > 1:
+        return None
+    terms = [t if n == 1 else t * _filled(n, t) for t, n in counts.items()]
+    return terms[0] if len(terms) == 1 else node.op(*terms, method="")
+
+
 def multiply_reciprocal(node: Node) -> Tensor | None:
     """An adjoint's g * (1 / y) -> g / y."""
     if not node.place.scope:
@@ -390,8 +414,9 @@ ELEMENTWISE: tuple[Rule, ...] = (fold, lift_broadcast)
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "cast": (fold_cast,),
     "negative": (drop_neutral,),
-    "multiply": (drop_neutral, multiply_reciprocal),
-    "divide": (drop_neutral,),
+    "add_n": (join_equal_terms,),
+    "multiply": (drop_neutral, pull_out_signs, multiply_reciprocal),
+    "divide": (drop_neutral, pull_out_signs),
     "power": (drop_neutral,),
     "broadcast": (compose_broadcast,),
     "transpose": (compose_transpose,),

@@ -340,7 +340,7 @@ class _Fuser:
                     slots.append(group)
                     work.append((outside, group))
                 for part in self.parts(inside, rows):
-                    if self.wants_block(part, carry):
+                    if self.wants_block(part, carry, rows):
                         outer, inner = self.block(part, carry, rows)
                         slots.append(outer)
                         work += inner
@@ -361,10 +361,13 @@ class _Fuser:
 
     # --------------------------------------------------------------------- blocks
 
-    def wants_block(self, part: Sequence[Unit], carry: dict[Unit, int]) -> bool:
+    def wants_block(
+        self, part: Sequence[Unit], carry: dict[Unit, int], rows: dict[Unit, list[Unit]]
+    ) -> bool:
         """Whether rows go in blocks: long rows, and dear work on scalars of a row between them.
 
-        In a row loop that scalar work would not vectorise.
+        In a row loop that scalar work would not vectorise. Where a whole row would have to be
+        kept from one stage to the next, a row at a time is better: it stays in cache.
         """
         extent = part[0].extents[carry[part[0]]]
         if (
@@ -379,10 +382,15 @@ class _Fuser:
             nominal(u.extents[k]) >= LONG for u in part for k in self.inner(u, carry)
         )
         dear = any(u.node.op.cost >= DEAR for u in scalar if u.kind == "map")
-        return (
-            long_rows
-            and dear
-            and all(u.kind in ("map", "reduce", "fill") for u in part)
+        plain = all(u.kind in ("map", "reduce", "fill") for u in part)
+        if not (long_rows and dear and plain):
+            return False
+        stage = self.stages(part, carry, rows)
+        return all(
+            stage[p] == stage[u] or not self.inner(p, carry) or p.kind == "reduce"
+            for u in part
+            for p in rows.get(u, ())
+            if p in stage
         )
 
     def inner(self, unit: Unit, carry: dict[Unit, int]) -> list[int]:
@@ -395,24 +403,9 @@ class _Fuser:
         """A loop over blocks with a loop over the rows of each stage of the part.
 
         A stage is all rows' work before the kind of work changes between scalars of a row and
-        whole rows; values that go from one stage to a later one lie in tiles.
+        whole rows; scalars that go from one stage to a later one lie in tiles.
         """
-        stage: dict[Unit, int] = {}
-        members = set(part)
-        for unit in part:
-            own = bool(self.inner(unit, carry))
-            level = int(own)  # even stages: scalars; odd ones: rows
-            for producer in rows.get(unit, ()):
-                if producer not in members:
-                    continue
-                before = stage[producer]
-                complete = own and producer.kind == "reduce"
-                same = before % 2 == int(own)
-                level = max(
-                    level, before + 2 if complete else before if same else before + 1
-                )
-            stage[unit] = level
-        self.sink_stages(part, stage, rows)
+        stage = self.stages(part, carry, rows)
         first = part[0]
         extent = first.extents[carry[first]]
         depth = len(first.bound)
@@ -430,6 +423,28 @@ class _Fuser:
             outer.body.append(loop)
             inside.append((group, loop.body))
         return outer, inside
+
+    def stages(
+        self, part: Sequence[Unit], carry: dict[Unit, int], rows: dict[Unit, list[Unit]]
+    ) -> dict[Unit, int]:
+        """The stage of each unit of a part: even ones are scalars of a row, odd ones rows."""
+        stage: dict[Unit, int] = {}
+        members = set(part)
+        for unit in part:
+            own = bool(self.inner(unit, carry))
+            level = int(own)
+            for producer in rows.get(unit, ()):
+                if producer not in members:
+                    continue
+                before = stage[producer]
+                complete = own and producer.kind == "reduce"
+                same = before % 2 == int(own)
+                level = max(
+                    level, before + 2 if complete else before if same else before + 1
+                )
+            stage[unit] = level
+        self.sink_stages(part, stage, rows)
+        return stage
 
     def sink_stages(
         self, part: Sequence[Unit], stage: dict[Unit, int], rows: dict[Unit, list[Unit]]

@@ -40,12 +40,24 @@ from gradc.schedule.program import (
     View,
 )
 from gradc.schedule.tidy import inline_lets
-from gradc.schedule.units import WHOLE, Read, Unit, Units, axis_in, make_units
+from gradc.schedule.units import (
+    WHOLE,
+    Read,
+    Unit,
+    Units,
+    axis_in,
+    compose_index,
+    make_units,
+)
 from gradc.types import Dim, DType, bool_, float64, int64, size_of, symbols_of
 
 __all__ = ["Failure", "Scheduled", "schedule"]
 
 Path = tuple[LoopItem, ...]
+
+NEVER = 1_000_000
+MEMORY, CACHE = 8, 2
+"""What a store and a load cost in flops: of an array of full size, of a row or tile."""
 
 MODES: dict[str, StoreMode] = {
     "add": "+",
@@ -80,6 +92,8 @@ class _Value:
     """Where a tensor lives: `let` (by name), `sum` (a local accumulator), or a buffer.
 
     `kept` are the tensor's dimensions that the buffer has; `body` is the path of the definition.
+    `again` is what it costs to compute the value anew from what is at hand; where `recomputed`,
+    uses outside `body` do that.
     """
 
     name: str
@@ -90,6 +104,8 @@ class _Value:
     buffer: str = ""
     total: str = ""
     total_dtype: DType | None = None
+    again: int = NEVER
+    recomputed: bool = False
 
 
 def schedule(graph: Graph, name: str, level: int = 1) -> Scheduled:
@@ -119,6 +135,8 @@ class _Lowering:
         self.failures: list[Failure] = []
         self.taken: set[str] = set()
         self.leaves: dict[Tensor, str] = {}
+        self.known: dict[tuple[Path, Tensor, tuple[Index, ...]], Expr] = {}
+        self.pending: list[Stmt] = []
         self.symbols = _symbols(graph)
         self.taken.update(self.symbols)
 
@@ -247,7 +265,7 @@ class _Lowering:
         value = _Value("", tuple(kept), frozenset(tiled), home)
         self.values[tensor] = value
         single = len(writers) == 1
-        nonlocal_use = any(self.paths[u][: len(home)] != home for u, _ in uses)
+        nonlocal_use = not all(self.is_in(u, home) for u, _ in uses)
         if single and first.kind in ("map", "gather"):
             value.local = bool(uses) and any(
                 self.paths[u][: len(home)] == home for u, _ in uses
@@ -255,9 +273,18 @@ class _Lowering:
             if tensor not in outputs and not nonlocal_use and not rooted:
                 value.local = True
                 value.name = self.tensor_name(tensor)
+                value.again = self.cost_again(first, [])
                 return
             if value.local:
                 value.name = self.tensor_name(tensor)
+            value.again = self.cost_again(first, [])
+            cost = self.cost_again(first, [u for u, _ in uses])
+            limit = CACHE if level or tiled else MEMORY
+            whole = any(i is WHOLE for _, read in uses for i in read.index)
+            free = tensor not in outputs and not rooted and not whole
+            if free and cost <= limit:
+                value.recomputed = True
+                return
         elif single and first.kind == "reduce":
             inside = {loop.axis for loop in home}
             if all(
@@ -292,6 +319,35 @@ class _Lowering:
         )
         value.buffer = name
 
+    def cost_again(self, unit: Unit, users: Sequence[Unit]) -> int:
+        """The flops of computing an elementwise value anew where `users` need it (none: anywhere).
+
+        Its operands must be there: inputs, buffers, values of an enclosing body, or values that
+        can be computed anew themselves.
+        """
+        if unit.kind != "map" or unit.node.op.name in ("add_n", "gate"):
+            return NEVER
+        form = unit.node.op.form(unit.node) if unit.node.op.form is not None else None
+        free = unit.node.op.name in ("cast", "negative") or not isinstance(
+            form, Elementwise
+        )
+        total = 0 if free else unit.node.op.cost
+        for read in unit.reads:
+            value = self.values.get(read.tensor)
+            if value is None:
+                total += 1 if read.tensor.ndim else 0
+            elif (
+                value.local and users and all(self.is_in(u, value.body) for u in users)
+            ):
+                continue
+            else:
+                total += 1 if value.buffer else value.again
+        return min(total, NEVER)
+
+    def is_in(self, unit: Unit, body: Path) -> bool:
+        """Whether a unit stands in a body, or in a loop inside it."""
+        return self.paths[unit][: len(body)] == body
+
     def leaf(self, tensor: Tensor) -> str:
         """The buffer of an input or a constant array."""
         if tensor not in self.leaves:
@@ -319,7 +375,10 @@ class _Lowering:
         result: list[Stmt] = []
         for item in items:
             if isinstance(item, Unit):
-                result += self.leaf_statements(item)
+                own = self.leaf_statements(item)
+                result += self.pending
+                self.pending.clear()
+                result += own
                 continue
             said = _statements_of(item)
             if frozenset(said) != notes:
@@ -594,8 +653,11 @@ class _Lowering:
 
     def expression(self, unit: Unit) -> Expr:
         """The value of one element of a unit, from its reads."""
+        return self.applied(unit, tuple(self.load(unit, read) for read in unit.reads))
+
+    def applied(self, unit: Unit, args: tuple[Expr, ...]) -> Expr:
+        """A unit's scalar operation on operands."""
         node = unit.node
-        args = tuple(self.load(unit, read) for read in unit.reads)
         dtype = unit.out.dtype
         form = node.op.form(node) if node.op.form is not None else None
         if isinstance(form, Contract):
@@ -627,15 +689,35 @@ class _Lowering:
                 tensor.dtype,
             )
         inside = self.paths[unit][: len(value.body)] == value.body
-        if value.local and inside:
+        if value.local and inside and (value.name or value.total):
             if value.total and not value.name:
                 assert value.total_dtype is not None
                 return Load(value.total, (), value.total_dtype)
             return Ref(value.name, tensor.dtype)
+        if value.recomputed:
+            return self.again(unit, read)
         index = tuple(
             self.index(unit, read.index[d], d in value.tiled) for d in value.kept
         )
         return Load(value.buffer, index, tensor.dtype)
+
+    def again(self, unit: Unit, read: Read) -> Expr:
+        """A cheap value computed anew where it is read, once a body."""
+        key = (
+            self.paths[unit],
+            read.tensor,
+            tuple(self.index(unit, i) for i in read.index),
+        )
+        if key not in self.known:
+            (maker,) = self.units.writers[read.tensor]
+            reads = [
+                Read(r.tensor, compose_index(r.index, read.index)) for r in maker.reads
+            ]
+            expr = self.applied(maker, tuple(self.load(unit, r) for r in reads))
+            name = self.fresh(read.tensor.name or "t")
+            self.pending.append(Let(name, expr))
+            self.known[key] = Ref(name, read.tensor.dtype)
+        return self.known[key]
 
     def fill(self, unit: Unit, read: Read) -> Expr:
         """A number, a dimension or an index as an expression."""

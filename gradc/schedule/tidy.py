@@ -41,6 +41,19 @@ def inline_lets(body: Sequence[Stmt]) -> list[Stmt]:
     return _inline(body, counts, {})
 
 
+def _signs(expr: Expr) -> Expr:
+    """a + -b -> a - b, -a + b -> b - a, a - -b -> a + b: the same values to the last bit."""
+    if not isinstance(expr, Apply) or expr.op not in ("add", "subtract"):
+        return expr
+    a, b = expr.args
+    if isinstance(b, Apply) and b.op == "negative":
+        other = "subtract" if expr.op == "add" else "add"
+        return replace(expr, op=other, args=(a, b.args[0]))
+    if expr.op == "add" and isinstance(a, Apply) and a.op == "negative":
+        return replace(expr, op="subtract", args=(b, a.args[0]))
+    return expr
+
+
 def _expressions(stmt: Stmt) -> list[Expr]:
     """The expressions of a statement itself, those in indices too."""
     found: list[Expr] = []
@@ -84,7 +97,7 @@ def _replace(expr: Expr, known: dict[str, Expr]) -> Expr:
         return known.get(expr.name, expr)
     if isinstance(expr, Apply):
         args = tuple(_replace(a, known) for a in expr.args)
-        return expr if args == expr.args else replace(expr, args=args)
+        return _signs(expr if args == expr.args else replace(expr, args=args))
     if isinstance(expr, Load):
         index = tuple(
             i if isinstance(i, Lin) else _replace(i, known) for i in expr.index

@@ -150,6 +150,11 @@ def compose(outer: Sequence[Affine], inner: Sequence[Index]) -> tuple[Index, ...
     return tuple(result)
 
 
+def compose_index(outer: Sequence[Index], inner: Sequence[Index]) -> tuple[Index, ...]:
+    """The index a unit reads at, when its own axes are at `inner`."""
+    return compose([i for i in outer if isinstance(i, Affine)], inner)
+
+
 class NotAffine(Exception):
     """A view that can't be part of a read: its operand is stored, then read under its new shape."""
 
