@@ -259,6 +259,51 @@ class Tensor:
     def __rmatmul__(self, other: Any) -> Tensor:
         return OPERATORS["matmul"](other, self)
 
+    def __floordiv__(self, other: Any) -> Tensor:
+        return OPERATORS["floor_divide"](self, other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return OPERATORS["floor_divide"](other, self)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return OPERATORS["remainder"](self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return OPERATORS["remainder"](other, self)
+
+    def __and__(self, other: Any) -> Tensor:
+        return OPERATORS["bitwise_and"](self, other)
+
+    def __rand__(self, other: Any) -> Tensor:
+        return OPERATORS["bitwise_and"](other, self)
+
+    def __or__(self, other: Any) -> Tensor:
+        return OPERATORS["bitwise_or"](self, other)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return OPERATORS["bitwise_or"](other, self)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return OPERATORS["bitwise_xor"](self, other)
+
+    def __rxor__(self, other: Any) -> Tensor:
+        return OPERATORS["bitwise_xor"](other, self)
+
+    def __lshift__(self, other: Any) -> Tensor:
+        return OPERATORS["left_shift"](self, other)
+
+    def __rlshift__(self, other: Any) -> Tensor:
+        return OPERATORS["left_shift"](other, self)
+
+    def __rshift__(self, other: Any) -> Tensor:
+        return OPERATORS["right_shift"](self, other)
+
+    def __rrshift__(self, other: Any) -> Tensor:
+        return OPERATORS["right_shift"](other, self)
+
+    def __invert__(self) -> Tensor:
+        return OPERATORS["invert"](self)
+
     def __neg__(self) -> Tensor:
         return OPERATORS["negative"](self)
 
