@@ -30,7 +30,12 @@ Row-major helpers over 2-D views, called by kernels. They allocate nothing and r
 
 `_bind` hands Numba the addresses of the routines, under names of our own; a compiled kernel then calls them by symbol
 and can be cached. Uncompiled, the same kernels run through ctypes. The library is the one NumPy has loaded, or SciPy's
-where NumPy's cannot be reached. Its number of threads is left alone.
+where NumPy's cannot be reached. Its number of threads is left alone: OpenBLAS has no way to set it for one call
+that is safe beside other threads.
+
+Measured (OpenBLAS 0.3.31, one thread, float64): `_gemm` of 4 x 4 takes 28 ns (np.dot in Numba 76), 16 x 16 174 ns;
+with `_N`, `_T` it is twice as slow up to 32 x 32. `_syrk` is faster than `_gemm` from n = 64 on. `_getri` costs what
+`_getrs` on the identity costs: it is that, as dtrtri and dgetri gained under 10%.
 """
 
 import ctypes
