@@ -129,13 +129,17 @@ DTYPES: Mapping[str, DType] = {
 
 def dtype_of(value: Any) -> DType:
     """The `DType` of a NumPy array, scalar or dtype. TypeMismatch for any other dtype."""
-    name = np.dtype(getattr(value, "dtype", value)).name
-    if name not in DTYPES:
+    return _dtype_of(np.dtype(getattr(value, "dtype", value)))
+
+
+@cache
+def _dtype_of(dtype: np.dtype[Any]) -> DType:
+    if dtype.name not in DTYPES:
         raise TypeMismatch(
-            f"no dtype {name} in gradc",
+            f"no dtype {dtype.name} in gradc",
             hint="dtypes are " + ", ".join(DTYPES),
         )
-    return DTYPES[name]
+    return DTYPES[dtype.name]
 
 
 @cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -229,16 +230,26 @@ def ufunc_dtypes(
     """The input dtypes NumPy's `ufunc` computes these operands in, and whether all are weak."""
     types = [type_of(v) for v in values]
     weak = all(t.weak for t in types)
-    python = {"b": bool, "i": int, "f": float, "c": complex}
-    given: list[Any] = [
-        python[t.dtype.kind] if t.weak and not weak else t.dtype.numpy for t in types
-    ]
     try:
-        resolved = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))
+        return _loop_dtypes(ufunc, tuple((t.dtype, t.weak) for t in types)), weak
     except TypeError:
         kinds = " and ".join(str(t) for t in types)
         raise TypeMismatch(f"{ufunc.__name__} does not take {kinds}") from None
-    return tuple(dtype_of(d) for d in resolved[: len(values)]), weak
+
+
+@cache
+def _loop_dtypes(
+    ufunc: np.ufunc, operands: tuple[tuple[DType, bool], ...]
+) -> tuple[DType, ...]:
+    """What NumPy casts operands of these dtypes (and weak or not) to. TypeError where to none."""
+    python = {"b": bool, "i": int, "f": float, "c": complex}
+    all_weak = all(weak for _, weak in operands)
+    given: list[Any] = [
+        python[dtype.kind] if weak and not all_weak else dtype.numpy
+        for dtype, weak in operands
+    ]
+    resolved = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))
+    return tuple(dtype_of(d) for d in resolved[: len(operands)])
 
 
 # --------------------------------------------------------------------------- axes
