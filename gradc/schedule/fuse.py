@@ -25,6 +25,8 @@ LONG = 32
 """The length from which a row's own loop vectorises."""
 DEAR = 10
 """The cost from which scalar work is worth a loop of its own."""
+STRIDED = 4
+"""What a strided element costs, in contiguous ones."""
 CANDIDATES = 8
 """How many axes are tried at a level."""
 
@@ -262,13 +264,13 @@ class _Fuser:
     def score(self, members: Sequence[Unit], carry: dict[Unit, int]) -> int:
         """Elements that stay in registers or are read once instead of again, by this axis."""
         if len(carry) == 1:
-            return 0
+            return -STRIDED * self.strided(carry)
         phase, rows = self.phases(members, carry)
         users: dict[Unit, list[Unit]] = {}
         for unit, producers in rows.items():
             for producer in producers:
                 users.setdefault(producer, []).append(unit)
-        gain = 0
+        gain = -STRIDED * self.strided(carry)
         for producer, used in users.items():
             if all(phase[u] == phase[producer] for u in used):
                 gain += 2 * nominal(producer.out.type.size)
@@ -287,6 +289,21 @@ class _Fuser:
             gain += (count - 1) * nominal(tensor.type.size)
         return gain
 
+    def strided(self, carry: dict[Unit, int]) -> int:
+        """Elements that loops inside an axis would read or write with a stride, if it came first:
+        those of tensors whose last dimension it is."""
+        total = 0
+        for unit, k in carry.items():
+            inner = set(self.inner(unit, carry))
+            accesses = [(r.tensor, r.index) for r in unit.reads]
+            accesses.append((unit.out, unit.store))
+            for tensor, index in accesses:
+                if not index or not is_axis(index[-1], k):
+                    continue
+                if any(axis_in(i) in inner for i in index[:-1]):
+                    total += nominal(tensor.type.size)
+        return total
+
     def choose(self, members: Sequence[Unit]) -> dict[Unit, int]:
         """The carriers of the best axis: the largest gain, then the leftmost axis."""
         sized = sorted(
@@ -294,7 +311,7 @@ class _Fuser:
             key=lambda u: (-nominal(size_of(u.extents[k] for k in u.free())), u.order),
         )
         best: dict[Unit, int] | None = None
-        top = -1
+        top = 0
         tried = 0
         covered: set[tuple[Unit, int]] = set()
         for unit in sized:
@@ -304,7 +321,7 @@ class _Fuser:
                 carry = self.carriers(unit, k, members)
                 covered.update(carry.items())
                 gain = self.score(members, carry)
-                if gain > top:
+                if best is None or gain > top:
                     top, best = gain, carry
                 tried += 1
             if tried >= CANDIDATES:

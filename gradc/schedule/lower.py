@@ -92,8 +92,8 @@ class _Value:
     """Where a tensor lives: `let` (by name), `sum` (a local accumulator), or a buffer.
 
     `kept` are the tensor's dimensions that the buffer has; `body` is the path of the definition.
-    `again` is what it costs to compute the value anew from what is at hand; where `recomputed`,
-    uses outside `body` do that.
+    `again` is what it costs to compute the value anew from what is at hand; uses outside `body` of
+    a value without a buffer do that.
     """
 
     name: str
@@ -105,7 +105,6 @@ class _Value:
     total: str = ""
     total_dtype: DType | None = None
     again: int = NEVER
-    recomputed: bool = False
 
 
 def schedule(graph: Graph, name: str, level: int = 1) -> Scheduled:
@@ -283,7 +282,6 @@ class _Lowering:
             whole = any(i is WHOLE for _, read in uses for i in read.index)
             free = tensor not in outputs and not rooted and not whole
             if free and cost <= limit:
-                value.recomputed = True
                 return
         elif single and first.kind == "reduce":
             inside = {loop.axis for loop in home}
@@ -694,7 +692,7 @@ class _Lowering:
                 assert value.total_dtype is not None
                 return Load(value.total, (), value.total_dtype)
             return Ref(value.name, tensor.dtype)
-        if value.recomputed:
+        if not value.buffer:
             return self.again(unit, read)
         index = tuple(
             self.index(unit, read.index[d], d in value.tiled) for d in value.kept

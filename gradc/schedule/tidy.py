@@ -16,6 +16,7 @@ from gradc.schedule.program import (
     Lit,
     Load,
     Loop,
+    Note,
     Ref,
     Stmt,
     Store,
@@ -135,7 +136,9 @@ def _inline(
         elif isinstance(stmt, Check):
             result.append(replace(stmt, cond=_replace(stmt.cond, known)))
         elif isinstance(stmt, Loop):
-            result.append(replace(stmt, body=tuple(_inline(stmt.body, counts, known))))
+            inner = tuple(_inline(stmt.body, counts, known))
+            if any(not isinstance(s, Note) for s in inner):
+                result.append(replace(stmt, body=inner))
         elif isinstance(stmt, If):
             result.append(
                 If(

@@ -443,15 +443,15 @@ class _Maker:
             def index(labels: Sequence[int]) -> tuple[Index, ...]:
                 return tuple(axis(place[v]) if v in place else WHOLE for v in labels)
 
-            if node.out in self.sums:
-                self.begin(node)
-            self.add(
+            first = self.sums.get(node.out, node.out) not in self.writers
+            unit = self.add(
                 node,
                 "call",
                 tuple(sizes[v] for v in product.batch),
                 [(self.stored(a), index(form.lhs)), (self.stored(b), index(form.rhs))],
                 store=index(form.out),
             )
+            unit.adds = not first  # the first product of a sum sets it
             return
         inner = [v for v in dict.fromkeys((*form.lhs, *form.rhs)) if v not in form.out]
         order = [*form.out, *inner]
