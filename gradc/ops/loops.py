@@ -136,11 +136,16 @@ class Scatter:
 
 @dataclass(frozen=True, slots=True)
 class Cumulate:
-    """Running combination along one axis; `reverse` from the end."""
+    """Running combination along one axis; `reverse` from the end.
+
+    `combine` is an elementwise op, or `recurrence`: element by element the state, from `start`,
+    before the step to operand 0 times the state plus operand 1.
+    """
 
     combine: str
     axis: int
     reverse: bool
+    start: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,9 @@ recurrence: Op = primitive(
     type=lambda factor, term, *, axis, reverse, start: factor,
     numpy=_numpy_recurrence,
     derivative=Explicit(_recurrence_vjp),
-    form=lambda node: Cumulate("recurrence", node.attrs.axis, node.attrs.reverse),
+    form=lambda node: Cumulate(
+        "recurrence", node.attrs.axis, node.attrs.reverse, node.attrs.start
+    ),
     text=_recurrence_text,
     accepts=REAL,
     doc="The states s of s[i + 1] = factor[i] * s[i] + term[i], from s[0] = start; along `axis`, "

@@ -524,6 +524,9 @@ class _Lowering:
         from gradc.schedule.program import If
 
         dtype = unit.out.dtype
+        if unit.combine == "recurrence":
+            start = Store(value.buffer, own, "=", _init(unit.init, dtype))
+            return [If(first, (start,), ()), self.next_state(unit, value)]
         total = Apply(
             unit.combine, (Load(value.buffer, tuple(previous), dtype), expr), dtype
         )
@@ -534,6 +537,26 @@ class _Lowering:
                 (Store(value.buffer, own, "=", total),),
             )
         ]
+
+    def next_state(self, unit: Unit, value: _Value) -> Stmt:
+        """The state after this element's step, stored at the next element where there is one."""
+        from gradc.schedule.program import If
+
+        axis, dtype = unit.node.attrs.axis, unit.out.dtype
+        backward = bool(unit.node.attrs.reverse)
+        own = self.own_index(unit, value)
+        following = list(own)
+        position = value.kept.index(axis)
+        at = own[position]
+        assert isinstance(at, Lin)
+        following[position] = Lin(at.offset + (-1 if backward else 1), at.terms)
+        factor, term = (self.load(unit, read) for read in unit.reads)
+        state = Apply("multiply", (factor, Load(value.buffer, own, dtype)), dtype)
+        state = Apply("add", (state, term), dtype)
+        last = 0 if backward else unit.extents[axis] - 1
+        more = Apply("not_equal", (AxisValue(unit.bound[axis]), Size(last)), bool_)
+        step = Store(value.buffer, tuple(following), "=", state)
+        return If(more, (step,), ())
 
     def looked_up(
         self, unit: Unit, first: int, sizes: Sequence[Dim]

@@ -400,8 +400,9 @@ class _Maker:
                 node,
                 "cumulate",
                 out.shape,
-                [(node.inputs[0], same)],
+                [(t, same) for t in node.inputs],
                 combine=form.combine,
+                init=form.start,
             )
         elif isinstance(form, Call):
             self.call(node)
