@@ -15,7 +15,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-__all__ = ["WIDTH", "atomic", "expression", "fits", "parameters", "statement"]
+__all__ = [
+    "ATOM",
+    "SIGN",
+    "WIDTH",
+    "expression",
+    "fits",
+    "item",
+    "parameters",
+    "statement",
+]
 
 WIDTH = 88
 
@@ -660,6 +669,8 @@ def _statement_doc(build: _Builder, node: ast.stmt) -> Doc:
 
 
 def _target(build: _Builder, target: ast.expr) -> Doc:
+    if isinstance(target, ast.Tuple) and len(target.elts) == 1:
+        return f"({ast.unparse(target.elts[0])},)"
     if isinstance(target, ast.Tuple):
         return ", ".join(ast.unparse(t) for t in target.elts)
     return build.doc(target, STATEMENT)
@@ -669,6 +680,15 @@ def _value(build: _Builder, value: ast.expr) -> Doc:
     if isinstance(value, ast.Tuple) and value.elts:
         return build.bare_tuple(value)
     return build.last(value)
+
+
+def item(key: str, value: str, indent: int) -> list[str]:
+    """The lines of `key: value,` in a dictionary that has a line for each of its items."""
+    builder = _Builder(value, indent)
+    tree = ast.parse(value, mode="eval").body
+    doc = [f"{key}: ", builder.doc(tree, BRACKETS), ","]
+    margin = " " * indent
+    return (margin + _Writer(indent).write(doc, indent)).split("\n")
 
 
 def expression(text: str) -> tuple[str, int]:
@@ -682,11 +702,6 @@ def expression(text: str) -> tuple[str, int]:
 def fits(text: str, indent: int = 0) -> bool:
     """Whether a line of this text stays within the width."""
     return len(text) + indent <= WIDTH
-
-
-def atomic(text: str, level: int) -> str:
-    """The text in parentheses, unless it is an atom."""
-    return text if level == ATOM else f"({text})"
 
 
 def parameters(

@@ -1,4 +1,4 @@
-"""The source text of the scalar functions an emitted module needs, out of mathlib.py."""
+"""The source text of the functions an emitted module needs, out of mathlib.py or arraylib.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REASSOCIATED = frozenset({"_add"})
 
 @dataclass(frozen=True, slots=True)
 class HelperSource:
-    """One function of mathlib.py.
+    """One function of a library.
 
     `text` is its definition without a final newline, `calls` the other functions it
     uses in file order, `imports` which of `math` and `np` it needs, and `flags` what
@@ -29,33 +29,33 @@ class HelperSource:
     flags: frozenset[str]
 
 
-def closure(names: Iterable[str]) -> list[HelperSource]:
+def closure(names: Iterable[str], library: str = "mathlib") -> list[HelperSource]:
     """The functions of these names and all they call, in file order.
 
     >>> [helper.name for helper in closure(["_exp"])]
     ['_pow2', '_exp_split', '_ldexp', '_exp']
     """
-    helpers = _helpers()
+    helpers = _helpers(library)
     needed: set[str] = set()
     waiting = list(names)
     while waiting:
         name = waiting.pop()
         if name not in helpers:
-            raise InternalError(f"mathlib has no function {name}")
+            raise InternalError(f"{library} has no function {name}")
         if name not in needed:
             needed.add(name)
             waiting.extend(helpers[name].calls)
     return [helper for name, helper in helpers.items() if name in needed]
 
 
-def available() -> tuple[str, ...]:
-    """The names of all functions of mathlib.py, in file order."""
-    return tuple(_helpers())
+def available(library: str = "mathlib") -> tuple[str, ...]:
+    """The names of all functions of the library, in file order."""
+    return tuple(_helpers(library))
 
 
 @cache
-def _helpers() -> dict[str, HelperSource]:
-    source = Path(__file__).with_name("mathlib.py").read_text(encoding="utf-8")
+def _helpers(library: str) -> dict[str, HelperSource]:
+    source = Path(__file__).with_name(f"{library}.py").read_text(encoding="utf-8")
     lines = source.splitlines()
     functions = [
         node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)

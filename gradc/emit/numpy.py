@@ -24,17 +24,27 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradc.emit import layout
+from gradc.emit import layout, mathsource
 from gradc.emit.names import RESERVED, Namer, comment, plain, quoted
 from gradc.errors import Span, UnsupportedError
 from gradc.graph import Data, Graph, Node, Tensor, ordered
 from gradc.types import DType, Poly, dim_text, shape_text, symbols_of
 
-__all__ = ["Constants", "NumpySource", "number_text", "numpy_function"]
+if TYPE_CHECKING:
+    from gradc.emit.module import Entry, Scope
+
+__all__ = [
+    "Constants",
+    "NumpySource",
+    "NumpyTarget",
+    "array_text",
+    "number_text",
+    "numpy_function",
+]
 
 ROOM = 76
 """Anonymous expressions longer than this get a statement of their own."""
@@ -55,13 +65,15 @@ ATOM = layout.ATOM
 class NumpySource:
     """The text of a function, the order of its arguments, and what it calls.
 
-    `inputs` and `symbols` are what it takes; `words` are all names in its text.
+    `inputs` and `symbols` are what it takes; `words` are all names in its text. `is_made` says of
+    each result that it is new: no input, no constant, and no result before it.
     """
 
     lines: tuple[str, ...]
     inputs: tuple[Tensor, ...]
     symbols: tuple[str, ...]
     words: frozenset[str]
+    is_made: tuple[bool, ...]
 
 
 class Constants:
@@ -220,7 +232,7 @@ class _Function:
         for node in self.nodes:
             if node.op.name != "input":
                 self.node(node)
-        returned = [self.value(t) for t in self.results]
+        returned = [self.explicit(t) for t in self.results]
         body = self.body()
         last = ", ".join(v.text for v in returned) + ("," if len(returned) == 1 else "")
         body += layout.statement(f"return {last}" if returned else "return ()", 4)
@@ -231,7 +243,14 @@ class _Function:
         head = layout.parameters(f"def {name}", items, " -> tuple[Any, ...]:")
         lines = ['@np.errstate(all="ignore")', *head]
         lines += [f'    """{doc}"""'] if doc else []
-        return NumpySource((*lines, *body), inputs, symbols, words)
+        given = {self.values[t].text for t in inputs} | set(
+            self.constants.names.values()
+        )
+        made = []
+        for v in returned:
+            made.append(v.text not in given)
+            given.add(v.text)
+        return NumpySource((*lines, *body), inputs, symbols, words, tuple(made))
 
     # ----------------------------------------------------------------------- groups
 
@@ -296,9 +315,6 @@ class _Function:
             return self.namer(tensor, tensor.name)
         self.temporaries += 1
         return self.namer(tensor, f"t{self.temporaries}")
-
-    def value(self, tensor: Tensor) -> _Value:
-        return self.values[tensor]
 
     # ------------------------------------------------------------------------- nodes
 
@@ -578,3 +594,82 @@ def _says_same(statement: str, source: str) -> bool:
         return re.sub(r"\s|\bnp\.", "", text)
 
     return bare(statement) == bare(source)
+
+
+# --------------------------------------------------------------------------- target
+
+
+class NumpyTarget:
+    """Entry points over functions of whole-array statements; Numba is not needed."""
+
+    name = "numpy"
+    is_compiled = False
+
+    def __init__(self) -> None:
+        self.constants = Constants()
+        self.sources: dict[str, NumpySource] = {}
+        self.functions: list[tuple[str, ...]] = []
+        self.words: set[str] = set()
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        scipy = "scipy" in self.words
+        return ("numpy>=2.0", "scipy>=1.11") if scipy else ("numpy>=2.0",)
+
+    def add(self, entry: Entry, outputs: Sequence[Tensor]) -> None:
+        """Print the function of an entry point."""
+        name = f"_{entry.name}"
+        reserved = [*mathsource.available("arraylib"), name, *self.sources]
+        source = numpy_function(name, entry.graph, outputs, self.constants, reserved)
+        self.sources[entry.name] = source
+        self.functions.append(source.lines)
+        self.words |= source.words
+
+    def call(self, entry: Entry, scope: Scope) -> list[str]:
+        """Call the function, and make sure that what it gave is nobody else's."""
+        source = self.sources[entry.name]
+        position = {t: k for k, t in enumerate(entry.graph.inputs)}
+        arguments = [scope.inputs[position[t]] for t in source.inputs]
+        arguments += [scope.sizes[s] for s in source.symbols]
+        lines = [f"if {scope.out} is not None:"]
+        check = f"{scope.glob('_flat')}({scope.out}, {scope.structure})"
+        lines.append(f"    {scope.glob('_checked')}({check}, {scope.wanted})")
+        call = f"{scope.glob('_' + entry.name)}({', '.join(arguments)})"
+        if scope.results:
+            tail = "," if len(scope.results) == 1 else ""
+            lines.append(f"{', '.join(scope.results)}{tail} = {call}")
+        for name, tensor, made in zip(
+            scope.results, scope.outputs, source.is_made, strict=True
+        ):
+            if not tensor.shape:
+                kind = _scalar(tensor.dtype)
+                lines.append(f"{name} = {scope.glob('np')}.{kind}({name})")
+            elif made:
+                lines.append(f"{name} = {scope.glob('_own')}({name})")
+            else:
+                lines.append(f"{name} = {scope.glob('np')}.array({name})")
+        return lines
+
+    def view(self) -> dict[str, Any]:
+        """The target's part of the view."""
+        functions = mathsource.closure(
+            [f for f in mathsource.available("arraylib") if f in self.words], "arraylib"
+        )
+        imports = {"import scipy.special"} if "scipy" in self.words else set()
+        for function in functions:
+            imports |= {"import math"} if "math" in function.imports else set()
+        if FAILING in self.words:
+            imports |= {
+                "from collections.abc import Iterator",
+                "from contextlib import contextmanager",
+            }
+        return {
+            "imports": imports,
+            "notes": (),
+            "kernels_title": "statements",
+            "kernels": tuple(self.functions),
+            "helpers": tuple(f.text for f in functions),
+            "has_statement": FAILING in self.words,
+            "compiled": None,
+            "aliases": (),
+        }

@@ -1,0 +1,558 @@
+"""The pipeline on one screen: text to graph, to its gradients, through the passes, to a module."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gradc import __version__
+from gradc.autodiff.reverse import Gradients, adjoint, make_request
+from gradc.emit.module import (
+    Emitted,
+    Entry,
+    Field,
+    Module,
+    Record,
+    Target,
+    fields_of,
+    render,
+)
+from gradc.emit.names import plain
+from gradc.emit.symbols import put_sizes
+from gradc.errors import OptionError, SourceError, UnsupportedError
+from gradc.frontends.gc import parse
+from gradc.graph import Graph, Output, Request, Tensor
+from gradc.passes.expand import expand, strip_identities
+from gradc.passes.merge import merge
+from gradc.passes.simplify import simplify
+from gradc.passes.zeros import relax_pulls
+from gradc.runtime.cache import Store
+from gradc.runtime.load import load_file, load_text
+
+__all__ = [
+    "CompiledModule",
+    "Options",
+    "Plan",
+    "compile",
+    "emit",
+    "emit_module",
+    "gradients",
+    "load",
+    "options_of",
+    "plan",
+    "read",
+    "simplified",
+]
+
+PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    expand,  # composites stand for primitives: all that follows sees only those
+    strip_identities,  # copies and stops meant something to the planner alone
+    merge,  # what a composite and its adjoint share is computed once
+    simplify,  # constants, index maps, sums into contractions
+    relax_pulls,  # strong zeros that can't show become products
+    simplify,  # which the rules for products then see
+    merge,  # nodes that have become equal
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to compile. The names are those of the command line, with `_` for `-`.
+
+    `ys`, `xs` and `stop_gradients` are names of tensors, or tensors; None takes those that the
+    graph itself asks for. `float` is what `float` means in a text, `static` fixes symbols.
+    """
+
+    ys: Any = None
+    xs: Any = None
+    grad_ys: Any = None
+    stop_gradients: Any = None
+    name: str | None = None
+    colocate_gradients_with_ops: bool | None = None
+    gate_gradients: bool | None = None
+    aggregation_method: str | None = None
+    unconnected_gradients: str | None = None
+    zero_adjoints: str | None = None
+    target: str = "numba"
+    float: str = "float64"
+    static: Mapping[str, int] = field(default_factory=dict)
+    wrap: str | None = None
+    embed: bool = False
+    opt: int = 1
+
+    def given(self) -> dict[str, Any]:
+        """The options that are not at their defaults, as plain values in a fixed order."""
+        found: dict[str, Any] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            default = {} if f.name == "static" else f.default
+            if value == default or value is None:
+                continue
+            if f.name in ("ys", "xs", "stop_gradients", "grad_ys"):
+                value = ",".join(_names_of(value))
+            elif f.name == "static":
+                value = ",".join(f"{s}={n}" for s, n in sorted(value.items()))
+            found[f.name] = value
+        return found
+
+    def arguments(self) -> str:
+        """The options as they are written on the command line."""
+        words = []
+        for name, value in self.given().items():
+            option = f"--{name.replace('_', '-')}"
+            words.append(
+                option if value is True else f"{option} {shlex.quote(str(value))}"
+            )
+        return " ".join(words)
+
+
+def options_of(given: Mapping[str, Any]) -> Options:
+    """Options from keyword arguments. OptionError for one that does not exist, or a bad value."""
+    known = {f.name for f in fields(Options)}
+    for name in given:
+        if name not in known:
+            raise OptionError(
+                f"no option {name}", hint="options are " + ", ".join(sorted(known))
+            )
+    options = Options(**given)
+    _choice("target", options.target, ("numba", "numpy"), later=("native",))
+    _choice("wrap", options.wrap, (None, "scipy"))
+    _choice("opt", options.opt, (0, 1))
+    _choice("float", options.float, ("float64", "float32", "float16"))
+    return options
+
+
+def _choice(
+    option: str, value: Any, allowed: Sequence[Any], later: Sequence[Any] = ()
+) -> None:
+    if value in later:
+        raise UnsupportedError(f"{option}: {value} is not in this version")
+    if value not in allowed:
+        names = ", ".join(str(a) for a in allowed if a is not None)
+        raise OptionError(f"{option}: expected {names}, found {value!r}")
+
+
+# ------------------------------------------------------------------------- reading
+
+
+def load(path: str | Path, *, float: str = "float64") -> Graph:
+    """The graph in a file; the front end goes by its suffix. SourceError where it can't be read."""
+    file = Path(path)
+    if file.suffix != ".gc":
+        raise UnsupportedError(
+            f"{file.name}: this version reads .gc files",
+            hint="give the graph as a .gc file",
+        )
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise SourceError(f"{file}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{file}: not UTF-8 at byte {error.start}") from None
+    return parse(text, file.name, folder=file.parent, default_float=float)
+
+
+def read(source: Any, options: Options) -> Graph:
+    """The graph of a text, a path or a Graph."""
+    if isinstance(source, Graph):
+        graph = source
+    elif isinstance(source, Path):
+        graph = load(source, float=options.float)
+    elif isinstance(source, str):
+        is_path = "\n" not in source and source.endswith(".gc")
+        graph = (
+            load(source, float=options.float)
+            if is_path
+            else parse(source, default_float=options.float)
+        )
+    elif callable(source):
+        raise UnsupportedError(
+            "compiling a NumPy function is not in this version",
+            hint="write it as a .gc text",
+        )
+    else:
+        raise OptionError(
+            f"expected a Graph, a .gc text or a path, found {type(source).__name__}"
+        )
+    return put_sizes(graph, dict(options.static)) if options.static else graph
+
+
+# ------------------------------------------------------------------------- planning
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A graph, what is asked of it and the gradients that answer it (None without a request)."""
+
+    graph: Graph
+    options: Options
+    request: Request | None
+    gradients: Gradients | None
+
+    def why(self, x: str | Tensor) -> str:
+        """Why the gradient by x is None; "" where it is not. OptionError where x is no x."""
+        if self.request is None or self.gradients is None:
+            raise OptionError("why: no gradients were asked for")
+        tensor = _tensor(self.graph, "why", x)
+        for k, t in enumerate(self.request.xs):
+            if t is tensor:
+                return self.gradients.why(k)
+        xs = ", ".join(_label(t) for t in self.request.xs)
+        raise OptionError(
+            f"why: {_label(tensor)} is not among the xs", hint=f"xs are {xs}"
+        )
+
+
+def plan(source: Any, options: Options) -> Plan:
+    """Read a graph and differentiate it as it asks, or as the options do."""
+    graph = read(source, options)
+    request = _request(graph, options)
+    return Plan(graph, options, request, None if request is None else adjoint(request))
+
+
+def _request(graph: Graph, options: Options) -> Request | None:
+    """The graph's request with the options' changes; None where there is none."""
+    old = graph.request
+    if old is None and options.ys is None and options.xs is None:
+        return None
+    ys = old.ys if options.ys is None and old is not None else options.ys
+    xs = old.xs if options.xs is None and old is not None else options.xs
+    if ys is None:
+        ys = [o.tensor for o in graph.outputs[:1] if o.tensor is not None]
+    if xs is None:
+        raise OptionError("xs: expected names of tensors to differentiate by")
+    chosen = {
+        name: getattr(options, name)
+        if getattr(options, name) is not None
+        else getattr(old, name, None)
+        for name in (
+            "name",
+            "colocate_gradients_with_ops",
+            "gate_gradients",
+            "aggregation_method",
+            "unconnected_gradients",
+            "zero_adjoints",
+        )
+    }
+    stops = options.stop_gradients
+    if stops is None:
+        stops = old.stop_gradients if old is not None else ()
+    seeds = options.grad_ys
+    if seeds is None and old is not None and options.ys is None:
+        seeds = old.grad_ys
+    return make_request(
+        ys=_tensors(graph, "ys", ys),
+        xs=_tensors(graph, "xs", xs),
+        grad_ys=None if seeds is None else _seeds(graph, seeds),
+        stop_gradients=_tensors(graph, "stop_gradients", stops),
+        **{k: v for k, v in chosen.items() if v is not None},
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return list(value) if isinstance(value, Iterable) else [value]
+
+
+def _names_of(value: Any) -> list[str]:
+    return [v if isinstance(v, str) else _label(v) for v in _listed(value)]
+
+
+def _label(tensor: Tensor) -> str:
+    return tensor.name or tensor.op.name
+
+
+def _tensors(graph: Graph, what: str, value: Any) -> list[Tensor]:
+    return [_tensor(graph, what, v) for v in _listed(value)]
+
+
+def _seeds(graph: Graph, value: Any) -> list[Any]:
+    return [
+        v if v is None or not isinstance(v, str) else _tensor(graph, "grad_ys", v)
+        for v in _listed(value)
+    ]
+
+
+def _tensor(graph: Graph, what: str, value: Any) -> Tensor:
+    """A tensor by its name (`loss`, `loss:0`), or itself."""
+    if isinstance(value, Tensor):
+        return value
+    name = str(value).removesuffix(":0")
+    found = graph.names.get(name)
+    if found is None:
+        found = next((o.tensor for o in graph.outputs if o.name == name), None)
+    if found is None:
+        found = next((t for t in graph.inputs if t.attrs.name == name), None)
+    if found is None:
+        raise OptionError(
+            f"{what}: no tensor is called {value!r}",
+            code="unknown-name",
+            hint="tensors are " + ", ".join(list(graph.names)[:20]),
+        )
+    return found
+
+
+# ------------------------------------------------------------------------ emission
+
+
+def simplified(graph: Graph) -> Graph:
+    """The graph after all passes."""
+    for run in PASSES:
+        graph = run(graph)
+    return graph
+
+
+def emit_module(
+    source: Any, options: Options, output: str = ""
+) -> tuple[Emitted, Plan]:
+    """The module of a graph; `output` is the name of the file it is meant for."""
+    made = plan(source, options)
+    return render(_module(made, output), _target(options)), made
+
+
+def emit(source: Any, **options: Any) -> str:
+    """The source text of the module of a graph (a Graph, a `.gc` text or the path of one).
+
+    Options are those of the command line by their names. Constants are all in the text.
+    """
+    return emit_module(source, options_of(options))[0].source
+
+
+def gradients(ys: Any, xs: Any, *args: Any, **options: Any) -> list[Tensor | None]:
+    """Gradients of tensors of a graph being built: one an x, None where no path leads to it.
+
+    The arguments are those of `tf.gradients`.
+    """
+    return list(adjoint(make_request(ys, xs, *args, **options)).tensors)
+
+
+# --------------------------------------------------------------------- compilation
+
+
+class CompiledModule:
+    """An emitted module that is loaded: its functions and tables, and where they come from.
+
+    `source` is its text, `path` its file (None where no folder could be written), `module` the
+    module itself.
+    """
+
+    def __init__(self, module: ModuleType, source: str, path: Path | None, plan: Plan):
+        self.module = module
+        self.source = source
+        self.path = path
+        self.plan = plan
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return getattr(self.__dict__["module"], name)
+        except (KeyError, AttributeError):
+            hint = ""
+            if name in ("value_and_gradients", "objective"):
+                hint = ": the graph asks for no gradients"
+            raise AttributeError(f"the module has no {name}{hint}") from None
+
+    def why(self, x: str | Tensor) -> str:
+        """Why the gradient by x is None; "" where it is not."""
+        return self.plan.why(x)
+
+    def __repr__(self) -> str:
+        return f"<module of {self.plan.graph.name}, {self.path or 'in memory'}>"
+
+
+def compile(source: Any, **options: Any) -> CompiledModule:
+    """Compile a graph (a Graph, a `.gc` text or the path of one) and load the module.
+
+    Options are those of the command line by their names: `ys`, `xs`, `target`, ... The module is
+    kept in the cache folder (`GRADC_CACHE_DIR`), so that its machine code is found again.
+    """
+    chosen = options_of(options)
+    emitted, made = emit_module(source, chosen)
+    digest = hashlib.sha256(emitted.source.encode()).hexdigest()
+    name = f"gradc_{digest[:20]}"
+    files = {f"{name}.py": emitted.source.encode()}
+    folder = Store(cache_folder()).put(files)
+    if folder is None:
+        return CompiledModule(
+            load_text(emitted.source, name), emitted.source, None, made
+        )
+    path = folder / f"{name}.py"
+    return CompiledModule(load_file(path, name), emitted.source, path, made)
+
+
+def cache_folder() -> Path:
+    """Where compiled modules are kept."""
+    told = os.environ.get("GRADC_CACHE_DIR")
+    if told:
+        return Path(told)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("gradc")
+
+
+def _target(options: Options) -> Target:
+    if options.target == "numpy":
+        from gradc.emit.numpy import NumpyTarget
+
+        return NumpyTarget()
+    from gradc.emit.numba import NumbaTarget
+
+    return NumbaTarget(options.opt)
+
+
+def _module(made: Plan, output: str) -> Module:
+    """What the module of a plan holds."""
+    graph, options = made.graph, made.options
+    entries = [_run_entry(graph)]
+    if made.request is not None:
+        entries.append(_gradient_entry(made))
+    source = graph.source
+    name = source.name if source is not None and source.name != "<string>" else ""
+    stem = Path(name or f"{graph.name}.gc").stem
+    embed = options.embed or not output  # a text alone has no file beside it
+    output = output or f"{stem}_grad.py"
+    words = [
+        "gradc compile",
+        shlex.quote(name or f"{stem}.gc"),
+        "-o",
+        shlex.quote(output),
+    ]
+    given = options.arguments()
+    return Module(
+        title=graph.doc.strip(),
+        source=name or "a graph in memory",
+        digest=_digest(source.text) if source is not None else "",
+        version=__version__,
+        command=" ".join([*words, *([given] if given else [])]),
+        options=options.given(),
+        entries=tuple(entries),
+        differentiable=tuple(_differentiable(made, t) for t in graph.inputs),
+        xs=tuple(
+            graph.inputs.index(x) if x in graph.inputs else -1
+            for x in (made.request.xs if made.request is not None else ())
+        ),
+        statements=_statements(graph),
+        objective=options.wrap == "scipy",
+        embed=embed,
+        data_name=f"{Path(output).stem}.npz",
+    )
+
+
+def _digest(text: str) -> str:
+    """sha256 of a text with LF line ends."""
+    normal = text.replace("\r\n", "\n").replace("\r", "\n")
+    return hashlib.sha256(normal.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _entry(
+    name: str,
+    doc: str,
+    graph: Graph,
+    records: Sequence[tuple[str, str, Sequence[Output]]],
+) -> Entry:
+    """An entry point over the simplified graph of some outputs, (record, doc, outputs) each."""
+    wanted = [o for _, _, outputs in records for o in outputs]
+    names = [f"{o.name}" for o in wanted]
+    keyed = tuple(
+        replace(o, name=n) for o, n in zip(wanted, _unique(names), strict=True)
+    )
+    final = simplified(replace(graph, outputs=keyed, request=None, names={}))
+    tensors = iter(o.tensor for o in final.outputs)
+    made = []
+    for record, text, outputs in records:
+        labels = fields_of([o.name for o in outputs])
+        made.append(
+            Record(
+                record,
+                text,
+                tuple(
+                    Field(label, next(tensors), o.why)
+                    for label, o in zip(labels, outputs, strict=True)
+                ),
+            )
+        )
+    return Entry(name, final, tuple(made), doc)
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    result = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        result.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return result
+
+
+def _run_entry(graph: Graph) -> Entry:
+    listed = _and(o.name for o in graph.outputs)
+    return _entry(
+        "run",
+        f"{listed} of the graph.",
+        graph,
+        [("Outputs", "What run() returns.", graph.outputs)],
+    )
+
+
+def _gradient_entry(made: Plan) -> Entry:
+    request, gradients = made.request, made.gradients
+    assert request is not None and gradients is not None
+    ys = [Output(_value_name(made.graph, y, k), y) for k, y in enumerate(request.ys)]
+    xs = [
+        Output(x.name or f"x_{k}", g, gradients.why(k))
+        for k, (x, g) in enumerate(zip(request.xs, gradients.tensors, strict=True))
+    ]
+    its = "its gradient" if len(ys) == 1 else "the gradient of their sum"
+    return _entry(
+        "value_and_gradients",
+        f"{_and(y.name for y in ys)}, and {its} by {_and(x.name for x in xs)}.",
+        made.graph,
+        [
+            ("Values", "The ys of value_and_gradients().", ys),
+            ("Gradients", "The gradients of value_and_gradients(), by x.", xs),
+        ],
+    )
+
+
+def _value_name(graph: Graph, y: Tensor, k: int) -> str:
+    if y.name:
+        return y.name
+    return next((o.name for o in graph.outputs if o.tensor is y), f"y_{k}")
+
+
+def _and(names: Iterable[str]) -> str:
+    listed = [plain(n) for n in names]
+    if len(listed) < 2:
+        return "".join(listed) or "nothing"
+    return f"{', '.join(listed[:-1])} and {listed[-1]}"
+
+
+def _differentiable(made: Plan, tensor: Tensor) -> str:
+    """ "" where there is a gradient by an input, else why there is none."""
+    if not tensor.dtype.is_inexact:
+        return f"{tensor.dtype.name} is a constant for every x"
+    if made.request is None or tensor not in made.request.xs:
+        return "not among the xs"
+    assert made.gradients is not None
+    return made.gradients.why(made.request.xs.index(tensor))
+
+
+def _statements(graph: Graph) -> tuple[str, ...]:
+    """The statements of the source that compute something, for the docstring; at most 40."""
+    found: dict[tuple[int, int], str] = {}
+    from gradc.emit.numpy import Statements
+
+    texts = Statements()
+    for node in graph.nodes():
+        span = node.place.statement
+        if span is None or node.op.name == "input" or node.place.scope:
+            continue
+        if len(found) > 40:
+            return ()
+        found.setdefault((span.line, span.column), texts(span))
+    return tuple(text for _, text in sorted(found.items()))

@@ -1,0 +1,239 @@
+"""Target `numba`: entry points over kernels that Numba compiles at their first call.
+
+The kernels are printed by `numba_kernel` from the Programs that the schedule makes. An entry
+allocates its results, borrows one piece of memory for what the kernel keeps meanwhile, and turns
+the kernel's status into an error that names the statement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gradc.emit import blassource, layout, mathsource
+from gradc.emit.names import quoted
+from gradc.emit.numba_kernel import KernelSource, numba_kernel
+from gradc.emit.numpy import Constants, Statements
+from gradc.graph import Tensor
+from gradc.schedule.lower import Scheduled, schedule
+from gradc.schedule.program import Buffer
+from gradc.types import Dim, DType, dim_text
+
+if TYPE_CHECKING:
+    from gradc.emit.module import Entry, Scope
+
+__all__ = ["NumbaTarget"]
+
+LINALG = {
+    "cholesky": "the matrix is not positive definite",
+}
+SINGULAR = "the matrix is singular"
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledView:
+    """Lines of the tables in `compiled.py.j2`; `routines` is the argument text of `_bind`."""
+
+    helpers: tuple[str, ...]
+    routines: str
+    failures: tuple[str, ...]
+    has_arena: bool
+
+
+class NumbaTarget:
+    """Kernels of loops. `level` is that of the schedule: 0 makes one nest a node."""
+
+    name = "numba"
+    is_compiled = True
+    requires = ("numpy>=2.0", "numba>=0.61")
+
+    def __init__(self, level: int = 1) -> None:
+        self.level = level
+        self.constants = Constants()
+        self.kernels: dict[str, tuple[Scheduled, KernelSource]] = {}
+        self.aliases: dict[str, str] = {}
+        self.failures: list[str] = []
+        self.texts = Statements()
+
+    def add(self, entry: Entry, outputs: Sequence[Tensor]) -> None:
+        """Schedule an entry's graph and print its kernel."""
+        scheduled = schedule(entry.graph, f"_{entry.name}", self.level)
+        for t in scheduled.constants.values():
+            self.constants.name(t.attrs.value)
+        source = numba_kernel(
+            scheduled.program, self.annotation, self.alias("float64", 1)
+        )
+        self.kernels[entry.name] = (scheduled, source)
+        if scheduled.failures:
+            self.failures.append(f"{quoted(f'_{entry.name}')}: (")
+            for failure in scheduled.failures:
+                span = failure.node.place.statement
+                statement = failure.node.op.name if span is None else self.texts(span)
+                kind = "index"
+                if failure.kind != "index":
+                    kind = LINALG.get(failure.node.op.name, SINGULAR)
+                self.failures += layout.statement(
+                    f"({quoted(kind)}, {quoted(statement)}),"[:-1], 4
+                )
+                self.failures[-1] += ","
+            self.failures.append("),")
+
+    def annotation(self, buffer: Buffer) -> str:
+        """The type of a kernel's parameter: `F2`, `float`."""
+        if not buffer.dims and buffer.place in ("input", "constant"):
+            kind = buffer.dtype.kind
+            python = {"b": "bool", "i": "int", "u": "int", "c": "complex"}
+            return python.get(kind, "float")
+        return self.alias(buffer.dtype.name, len(buffer.dims))
+
+    def alias(self, dtype: str, rank: int) -> str:
+        """The module's short name for arrays of a dtype and rank."""
+        letters = re.sub(r"\d+", "", dtype)
+        letter = {"float": "F", "int": "I", "uint": "U", "bool": "B", "complex": "C"}[
+            letters
+        ]
+        bits = dtype.removeprefix(letters)
+        usual = dtype in ("float64", "int64", "bool", "complex128")
+        name = f"{letter}{rank}" if usual else f"{letter}{bits}_{rank}"
+        scalar = "bool_" if dtype == "bool" else dtype
+        self.aliases[name] = f"npt.NDArray[np.{scalar}]"
+        return name
+
+    def call(self, entry: Entry, scope: Scope) -> list[str]:
+        """Allocate the results, run the kernel, raise what its status says."""
+        scheduled, source = self.kernels[entry.name]
+        glob = scope.glob
+        np = glob("np")
+        lines = [f"if {scope.out} is None:"]
+        for name, tensor in zip(scope.results, scope.outputs, strict=True):
+            shape = _shape(tensor.shape, scope.sizes)
+            dtype = _dtype_argument(tensor.dtype, np)
+            kind = "" if tensor.shape else ": Any"
+            lines.append(f"    {name}{kind} = {np}.empty({shape}{dtype})")
+        if not scope.results:
+            lines.append("    pass")
+        arrays = [scope.inputs[k] for k, t in enumerate(entry.graph.inputs) if t.shape]
+        inside = ", ".join(arrays) + ("," if len(arrays) == 1 else "")
+        flat = f"{glob('_flat')}({scope.out}, {scope.structure})"
+        places = f"{glob('_places')}({flat}, {scope.wanted}, ({inside}))"
+        targets: list[str] = []
+        seen: set[Tensor] = set()
+        position = {t: k for k, t in enumerate(scope.outputs)}
+        for f in entry.fields:
+            if f.tensor is None:
+                continue
+            new = f.tensor not in seen
+            targets.append(
+                scope.results[position[f.tensor]] if new else scope.fresh("_again")
+            )
+            seen.add(f.tensor)
+        tail = "," if len(targets) == 1 else ""
+        lines.append("else:")
+        lines.append(
+            f"    {', '.join(targets)}{tail} = {places}" if targets else f"    {places}"
+        )
+        return lines + self._run(entry, scope, scheduled, source)
+
+    def _run(
+        self, entry: Entry, scope: Scope, scheduled: Scheduled, source: KernelSource
+    ) -> list[str]:
+        glob = scope.glob
+        arena = scope.fresh("arena") if source.arena != 0 else ""
+        arguments = self._arguments(entry, scope, scheduled, source, arena)
+        tail = "," if len(arguments) == 1 else ""
+        name = quoted(f"_{entry.name}")
+        run = f"{glob('_kernel')}({name}, ({', '.join(arguments)}{tail}))"
+        lines = []
+        if arena:
+            size = _dim(source.arena, scope.sizes)
+            lines.append(f"{arena} = {glob('_borrow')}({size})")
+        status = scope.fresh("status") if scheduled.failures else ""
+        lines.append(f"{status} = {run}" if status else run)
+        if arena:
+            lines.append(f"{glob('_give_back')}({arena})")
+        if status:
+            lines.append(f"if {status}:")
+            lines.append(f"    raise {glob('_failure')}({name}, {status})")
+        return lines
+
+    def _arguments(
+        self,
+        entry: Entry,
+        scope: Scope,
+        scheduled: Scheduled,
+        source: KernelSource,
+        arena: str,
+    ) -> list[str]:
+        """The texts of a kernel's arguments."""
+        inputs = {t: scope.inputs[k] for k, t in enumerate(entry.graph.inputs)}
+        results = dict(zip(scope.outputs, scope.results, strict=True))
+        texts = dict(scope.sizes)
+        texts |= {b: inputs[t] for b, t in scheduled.inputs.items()}
+        texts |= {
+            b: self.constants.name(t.attrs.value)
+            for b, t in scheduled.constants.items()
+        }
+        texts |= {b: results[t] for b, t in scheduled.outputs.items()}
+        return [texts.get(p, arena) for p in source.parameters]
+
+    def view(self) -> dict[str, Any]:
+        """The target's part of the view."""
+        sources = [source for _, source in self.kernels.values()]
+        wanted = list(dict.fromkeys(h for s in sources for h in s.helpers))
+        helpers = mathsource.closure(wanted)
+        routines = list(dict.fromkeys(r for s in sources for r in s.routines))
+        blas = blassource.closure(routines)
+        imports = {"import os", "import threading", "from pathlib import Path"}
+        used = set().union(*(h.imports for h in helpers), blas.imports)
+        words = {
+            w for s in sources for line in s.lines for w in re.findall(r"\w+", line)
+        }
+        imports |= {f"import {m}" for m in ("ctypes", "importlib", "math") if m in used}
+        imports |= {"import math"} if "math" in words else set()
+        imports |= {"import pathlib"} if "pathlib" in used else set()
+        compiled = CompiledView(
+            helpers=(
+                *(f"{quoted(h.name)}: {_flags(h.flags)}," for h in helpers),
+                *(f"{quoted(h.name)}: {_flags(h.flags)}," for h in blas.helpers),
+            ),
+            routines=", ".join(quoted(r) for r in blas.routines),
+            failures=tuple(self.failures),
+            has_arena=any(s.arena != 0 for s in sources),
+        )
+        return {
+            "imports": imports,
+            "notes": (),
+            "kernels_title": "kernels",
+            "kernels": tuple(s.lines for s in sources),
+            "helpers": (
+                *blas.constants,
+                *(h.text for h in helpers),
+                *(h.text for h in (*blas.helpers, *blas.plain)),
+            ),
+            "has_statement": False,
+            "compiled": compiled,
+            "aliases": tuple(f"{n} = {t}" for n, t in sorted(self.aliases.items())),
+        }
+
+
+def _flags(flags: frozenset[str]) -> str:
+    return "{" + ", ".join(quoted(f) for f in sorted(flags)) + "}"
+
+
+def _dtype_argument(dtype: DType, np: str) -> str:
+    if dtype.name == "float64":
+        return ""
+    return f", {np}.bool_" if dtype.is_bool else f", {np}.{dtype.name}"
+
+
+def _dim(dim: Dim, names: dict[str, str]) -> str:
+    return re.sub(
+        r"(?<![\w.])[^\W\d]\w*", lambda m: names.get(m[0], m[0]), dim_text(dim)
+    )
+
+
+def _shape(dims: Sequence[Dim], names: dict[str, str]) -> str:
+    inside = ", ".join(_dim(d, names) for d in dims)
+    return f"({inside},)" if len(dims) == 1 else f"({inside})"
