@@ -612,7 +612,8 @@ MAX_PLACES = 1 << 20
 
 def _picked(x: Tensor, places: Any, axis: int) -> Tensor:
     """`x` at positions of an axis that are known when the graph is compiled."""
-    from gradc.ops.index import gather, index_constant
+    from gradc.ops.index import gather
+    from gradc.ops.keys import index_constant
 
     return gather(x, index_constant(places), axes=(axis,), at=axis)
 

@@ -17,7 +17,6 @@ from gradc.ops.index import (
     gather,
     index,
     index_add,
-    index_constant,
     index_update,
     put_along_axis,
     scatter_add,
@@ -26,6 +25,7 @@ from gradc.ops.index import (
     take,
     take_along_axis,
 )
+from gradc.ops.keys import index_constant
 from gradc.types import TensorType, bool_, dim_text, float64, int64, symbol
 
 N, M = symbol("N"), symbol("M")
