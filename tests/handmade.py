@@ -248,6 +248,45 @@ def _total(dtype: DType) -> Case:
     )
 
 
+def _extremes(dtype: DType) -> Case:
+    """Extremes of rows, NaN of either sign in some; one kept in a scalar, one in the output."""
+    x = load("x", "i", "j", dtype=dtype)
+    body = loop(
+        "i",
+        N,
+        store("t", value=num(-np.inf, dtype)),
+        lanes("j", D, store("t", value=x, mode="max")),
+        store("high", "i", value=load("t", dtype=dtype)),
+        store("low", "i", value=num(np.inf, dtype)),
+        lanes("j", D, store("low", "i", value=x, mode="min")),
+    )
+
+    def inputs(rng: np.random.Generator, s: Mapping[str, int]) -> dict[str, Any]:
+        x = rng.normal(size=(s["N"], s["D"])).astype(dtype.name)
+        x[1, 5:] = np.nan
+        x[2, 3] = -x[1, -1]
+        x[3] = -np.inf
+        x[4] = 0 * np.sign(x[4])
+        return {"x": x}
+
+    return Case(
+        Program(
+            f"extremes_{dtype}",
+            ("N", "D"),
+            (
+                given("x", N, D, dtype=dtype),
+                result("high", N, dtype=dtype),
+                result("low", N, dtype=dtype),
+                tile("t", dtype=dtype),
+            ),
+            (body,),
+        ),
+        inputs,
+        lambda x, **_: {"high": x.max(1), "low": x.min(1)},
+        sizes=tuple({"N": 6, "D": d} for d in (7, 63, 64, 65, 513)),
+    )
+
+
 def _logsumexp() -> Case:
     """Three phases over one axis; exp in the gradient's own memory."""
     e = Ref("e", float64)
@@ -962,6 +1001,8 @@ CASES = [
     _axpy(),
     _total(float64),
     _total(float32),
+    _extremes(float64),
+    _extremes(float32),
     _logsumexp(),
     _softmax_blocks(),
     _logistic(),

@@ -1435,17 +1435,20 @@ def _power_f32(x: np.float32, y: np.float32) -> np.float32:
 
 
 def _max_key(x: float) -> np.int64:
-    """An integer that orders as x does, NaN above all: max() of keys vectorises."""
+    """An integer that orders as x does, NaN above all: max() of keys vectorises.
+
+    NaN is treated before the order: after it, LLVM would move its choice out of max().
+    """
     bits = np.float64(x).view(np.int64)
-    key = np.int64(bits ^ ((bits >> np.int64(63)) & np.int64(9223372036854775807)))
-    return np.int64(9223372036854775807) if math.isnan(x) else key
+    bits = bits & np.int64(9223372036854775807) if math.isnan(x) else bits
+    return np.int64(bits ^ ((bits >> np.int64(63)) & np.int64(9223372036854775807)))
 
 
 def _min_key(x: float) -> np.int64:
     """An integer that orders as x does, NaN below all: min() of keys vectorises."""
     bits = np.float64(x).view(np.int64)
-    key = np.int64(bits ^ ((bits >> np.int64(63)) & np.int64(9223372036854775807)))
-    return np.int64(-9223372036854775808) if math.isnan(x) else key
+    bits = bits | np.int64(-9223372036854775808) if math.isnan(x) else bits
+    return np.int64(bits ^ ((bits >> np.int64(63)) & np.int64(9223372036854775807)))
 
 
 def _from_key(key: np.int64) -> float:
@@ -1458,15 +1461,15 @@ def _from_key(key: np.int64) -> float:
 def _max_key_f32(x: np.float32) -> np.int32:
     """An integer that orders as x does, NaN above all: max() of keys vectorises."""
     bits = np.float32(x).view(np.int32)
-    key = np.int32(bits ^ np.int32((bits >> np.int32(31)) & np.int32(2147483647)))
-    return np.int32(2147483647) if math.isnan(x) else key
+    bits = np.int32(bits & np.int32(2147483647)) if math.isnan(x) else bits
+    return np.int32(bits ^ np.int32((bits >> np.int32(31)) & np.int32(2147483647)))
 
 
 def _min_key_f32(x: np.float32) -> np.int32:
     """An integer that orders as x does, NaN below all: min() of keys vectorises."""
     bits = np.float32(x).view(np.int32)
-    key = np.int32(bits ^ np.int32((bits >> np.int32(31)) & np.int32(2147483647)))
-    return np.int32(-2147483648) if math.isnan(x) else key
+    bits = np.int32(bits | np.int32(-2147483648)) if math.isnan(x) else bits
+    return np.int32(bits ^ np.int32((bits >> np.int32(31)) & np.int32(2147483647)))
 
 
 def _from_key_f32(key: np.int32) -> np.float32:
