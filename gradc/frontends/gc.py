@@ -9,11 +9,9 @@ from __future__ import annotations
 import ast
 import inspect
 import keyword
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
 from typing import Any
-
-import numpy as np
 
 from gradc.autodiff import reverse
 from gradc.errors import (
@@ -23,58 +21,39 @@ from gradc.errors import (
     OptionError,
     ParseError,
     ShapeError,
-    Source,
     Span,
     TypeMismatch,
     UnsupportedError,
 )
-from gradc.frontends.gc_dims import (
-    arithmetic,
-    check_size,
-    no_dimension,
-    solve_facts,
-    unbound_symbols,
+from gradc.frontends.gc_defs import Definitions, bound_names, is_text
+from gradc.frontends.gc_hints import (
+    is_function,
+    outside,
 )
-from gradc.frontends.gc_expr import Expressions, Poisoned, Stop
-from gradc.frontends.gc_hints import CONSTRUCTS, did_you_mean, is_function, outside
-from gradc.frontends.gc_text import Broken, pieces, source_of
+from gradc.frontends.gc_session import Poisoned, Stop
+from gradc.frontends.gc_text import Broken, pieces, source_of, starts_of
 from gradc.frontends.gc_values import (
     POISON,
-    Definition,
-    Frame,
-    GradientList,
     LoopOnly,
     NoGradient,
     Number,
     Value,
     kind_of,
-    numbers_in,
     refuse_none,
-    static_of,
 )
-from gradc.graph import Data, Graph, Output, Request, Tensor, at, label
-from gradc.ops.basic import constant, input_
-from gradc.ops.functions import as_tensor, convert
+from gradc.graph import Graph, Output, Tensor, at, label
+from gradc.ops.functions import as_tensor
 from gradc.ops.index import index
 from gradc.types import (
     DTYPES,
-    Dim,
-    DType,
     Poly,
-    Shape,
-    TensorType,
     dim_text,
-    shape_text,
-    substitute,
-    symbol,
-    symbols_of,
 )
 
 __all__ = ["parse"]
 
 MAX_STEPS = 1_000_000
 """Steps of unrolled loops, taken together."""
-MAX_RANK = 32
 
 
 def parse(
@@ -100,36 +79,23 @@ def parse(
     return Reader(source, folder, DTYPES[default_float]).read()
 
 
-class Reader(Expressions):
+class Reader(Definitions):
     """Reads the statements of one file."""
-
-    def __init__(
-        self, source: Source, folder: Path | None, default_float: DType
-    ) -> None:
-        super().__init__(source, folder, default_float)
-        self.inputs: list[Tensor] = []
-        self.outputs: list[Output] | None = None
-        self.asked: Request | None = None
-        self.doc = ""
-        self.symbol_spans: dict[str, Span] = {}
-        self.facts_told: set[int] = set()
-        self.more_names: dict[str, Tensor] = {}
-        self.steps = 0
-        self.loops = 0
 
     def read(self) -> Graph:
         """All statements, then the graph; GradcErrors where there was an error."""
         try:
-            self.tell_facts()
+            starts = starts_of(self.source.text)
+            self.tell_facts(starts)
             first = True
-            for piece in pieces(self.source):
+            for piece in pieces(self.source, starts):
                 if isinstance(piece, Broken):
                     self.report(piece.error)
                     self.poison(piece.names)
                     continue
                 self.top.shift = piece.shift
                 for statement in piece.body:
-                    if first and _is_text(statement):
+                    if first and is_text(statement):
                         self.doc = _text_of(statement)
                     else:
                         self.statement_at_top(statement)
@@ -171,6 +137,8 @@ class Reader(Expressions):
         for t in self.inputs:
             names[t.name] = t
         for name, value in self.top.names.items():
+            if is_number_name(name):
+                continue
             if isinstance(value, Tensor):
                 names[name] = value
             elif isinstance(value, Number):
@@ -189,144 +157,7 @@ class Reader(Expressions):
             plans=tuple(self.plans),
         )
 
-    # ------------------------------------------------------------------------- facts
-
-    def tell_facts(self) -> None:
-        """Read the `assert`s about dimensions before all else, so that types are made with them."""
-        bound: set[str] = set()
-        asserts: list[tuple[ast.Assert, int]] = []
-        for piece in pieces(self.source):
-            if isinstance(piece, Broken):
-                continue
-            for statement in piece.body:
-                if isinstance(statement, ast.Assert):
-                    asserts.append((statement, piece.shift))
-                elif isinstance(statement, ast.Assign | ast.AnnAssign):
-                    bound |= bound_names([statement])
-        equations: list[Dim] = []
-        for statement, shift in asserts:
-            equation = _equation(statement, bound)
-            if equation is None:
-                continue
-            self.facts_told.add(statement.lineno + shift)
-            try:
-                self.facts = solve_facts([*equations, equation])
-                equations.append(equation)
-            except GradcError as error:
-                self.frame.shift = shift
-                self.report(error, statement)
-        self.frame.shift = 0
-
-    def check_symbols(self) -> None:
-        """Every symbol must follow from the shapes of the inputs."""
-        loose = unbound_symbols([t.shape for t in self.inputs])
-        seen = {s for t in self.inputs for d in t.shape for s in _symbols(d)}
-        for name, span in self.symbol_spans.items():
-            value = self.symbols[name]
-            if any(s not in seen or s in loose for s in _symbols(value)):
-                self.report(
-                    ParseError(
-                        f"the dimension {name} does not follow from the inputs' shapes",
-                        code="unbound-dimension",
-                        location=span,
-                        hint=f"an input must have {name} alone, or a number times {name}, "
-                        "as a dimension",
-                    )
-                )
-
-    def dimension(self, name: str, node: ast.AST, *, new: bool = True) -> Dim:
-        """What a name means where a dimension stands; `new` lets it be a symbol not seen yet."""
-        if name in self.symbols:
-            value: Dim = self.symbols[name]
-            return value
-        for frame in self.frame.chain():
-            found = frame.names.get(name)
-            if found is None:
-                continue
-            if found is POISON:
-                raise Poisoned
-            number = static_of(found)
-            if isinstance(number, int | Poly) and not isinstance(number, bool):
-                return number
-            raise ParseError(
-                f"{name} is {kind_of(found)}, not a dimension",
-                code="bad-dimension",
-                hint="a dimension gets its size from an input's shape: choose a name for it alone",
-            )
-        if not new:
-            raise ParseError(
-                f"{name} is no dimension of an input",
-                code="unknown-name",
-                hint=f"dimensions are {', '.join(self.symbols)}"
-                if self.symbols
-                else "",
-            )
-        self.symbols[name] = self.facts.apply(symbol(name))
-        self.symbol_spans[name] = self.span(node)
-        return self.dimension(name, node)
-
-    # ------------------------------------------------------------------------- types
-
-    def declared_type(self, node: ast.expr, *, new: bool) -> TensorType:
-        """The type that an annotation says; ParseError where it says none."""
-        shape: tuple[Dim, ...] = ()
-        name = node
-        if isinstance(node, ast.Subscript):
-            name = node.value
-            parts = (
-                node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            )
-            if len(parts) > MAX_RANK:
-                raise ParseError(
-                    f"a tensor has at most {MAX_RANK} axes", code="bad-dimension"
-                )
-            shape = tuple(check_size(self.dimension_of(part, new)) for part in parts)
-        if isinstance(name, ast.Attribute) and self.prefix_of(name.value) in (
-            "np",
-            "numpy",
-        ):
-            word = name.attr
-        elif isinstance(name, ast.Name):
-            word = name.id
-        else:
-            word = ""
-        if word not in self.dtypes:
-            raise ParseError(
-                f"expected a type such as float[N, 3], found {self.span(node).text[:60]}",
-                code="bad-type",
-                location=self.span(name),
-                hint=did_you_mean(word, self.dtypes)
-                or "dtypes are " + ", ".join(DTYPES),
-            )
-        return TensorType(self.dtypes[word], shape)
-
-    def dimension_of(self, node: ast.expr, new: bool) -> Dim:
-        """A dimension as it is written."""
-        if isinstance(node, ast.Name):
-            return self.dimension(node.id, node, new=new)
-        if isinstance(node, ast.Constant):
-            if isinstance(node.value, int) and not isinstance(node.value, bool):
-                return node.value
-            found = "..." if node.value is ... else repr(node.value)[:60]
-            raise no_dimension(found).at(self.span(node))
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return -self.dimension_of(node.operand, new)
-        if isinstance(node, ast.BinOp):
-            sign = _DIM_SIGNS.get(type(node.op))
-            if sign is not None:
-                left = self.dimension_of(node.left, new)
-                return arithmetic(sign, left, self.dimension_of(node.right, new))
-        if isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
-            value = self.value(node)
-            if value is POISON:
-                raise Poisoned
-            number = static_of(value)
-            if isinstance(number, int | Poly) and not isinstance(number, bool):
-                return number
-            raise no_dimension(kind_of(value)).at(self.span(node))
-        raise no_dimension(self.span(node).text[:60]).at(self.span(node))
-
-    # -------------------------------------------------------------------- statements
+    # ---------------------------------------------------------------------- statements
 
     def statement_at_top(self, node: ast.stmt) -> None:
         """One statement of the file."""
@@ -434,7 +265,7 @@ class Reader(Expressions):
         error.location = first
         return error
 
-    # -------------------------------------------------------------------- assignments
+    # --------------------------------------------------------------------- assignments
 
     def assign(self, node: ast.Assign) -> None:
         value = self.value(node.value)
@@ -488,7 +319,7 @@ class Reader(Expressions):
 
     def labelled(self, tensor: Tensor, name: str) -> None:
         """Name a tensor; `_1`, `_2` are the writer's names for what has none."""
-        if not (name[0] == "_" and name[1:].isdecimal()):
+        if not is_number_name(name):
             label(tensor, name)
 
     def unpack(self, target: ast.Tuple | ast.List, value: Value) -> None:
@@ -590,8 +421,6 @@ class Reader(Expressions):
                 location=self.span(target),
             )
 
-    # ------------------------------------------------------------------- declarations
-
     def declare(self, node: ast.AnnAssign) -> None:
         """`x: float[N]`, `x: float = input(0.1)`, `x: float[N] = value`."""
         target = node.target
@@ -614,225 +443,7 @@ class Reader(Expressions):
             default = self.default(target.id, given, declared)
         self.add_input(target, target.id, declared, default)
 
-    def is_call_of(self, node: ast.expr, name: str) -> bool:
-        """Whether it is `name(...)`, the language's own and no `def` of that name."""
-        return (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id == name
-            and self._function_named(name) is None
-        )
-
-    def add_input(
-        self, node: ast.AST, name: str, declared: TensorType, default: Any
-    ) -> Tensor:
-        """A new input of the graph."""
-        if self.frame is not self.top or self.loops:
-            raise ParseError(
-                "an input is declared outside of `def` and loops",
-                code="misplaced",
-                hint="a parameter of a `def` has no declaration",
-            )
-        if name in self.symbols:
-            raise ParseError(
-                f"{name} is a dimension of the inputs already",
-                code="name-taken",
-                location=self.span(node),
-            )
-        if any(t.name == name for t in self.inputs) or (
-            self.frame.names.get(name, POISON) is not POISON
-        ):
-            raise ParseError(
-                f"{name} is declared or bound already",
-                code="name-taken",
-                location=self.span(node),
-                hint="an input comes first; a new value of a name needs no declaration",
-            )
-        with at(self.place(node)):
-            tensor = label(input_(name=name, type=declared, default=default), name)
-        self.inputs.append(tensor)
-        if isinstance(node, ast.Name):
-            self.frame.names[name] = tensor
-        return tensor
-
-    def declare_input(self, node: ast.Call, attrs: Mapping[str, Any]) -> Tensor:
-        """`gc.input(name=..., type=..., default=...)`: inputs whose name is no identifier."""
-        name, declared = attrs.get("name"), attrs.get("type")
-        default = attrs.get("default")
-        if (
-            not isinstance(name, str)
-            or not isinstance(declared, TensorType)
-            or not isinstance(default, Data | int | float | complex | None)
-        ):
-            raise ParseError(
-                "gc.input takes name, type and default", code="bad-attribute"
-            )
-        return self.add_input(node, name, declared, default)
-
-    def default(self, name: str, node: ast.Call, declared: TensorType) -> Any:
-        """The default of an input: a number, or `Data`."""
-        if len(node.args) != 1 or node.keywords:
-            raise ParseError(
-                "input takes one value, the default",
-                code="bad-argument",
-                location=self.span(node),
-                hint="write x: float = input(0.1)",
-            )
-        value = self.value(node.args[0])
-        if value is POISON:
-            raise Poisoned
-        number = static_of(value)
-        where = node.args[0]
-        if isinstance(number, bool | int | float | complex):
-            if declared.shape:
-                raise ShapeError(
-                    f"{name} is declared {declared}, its default is one number",
-                    location=self.span(where),
-                    hint="declare it without dimensions, or give a list of numbers",
-                )
-            self.check_kind(name, _kind(number), number, declared.dtype, where)
-            return number
-        if isinstance(value, list | tuple):
-            value = self.literal(name, value, declared, where)
-        if not isinstance(value, Tensor) or value.op is not constant:
-            raise ParseError(
-                f"the default of {name} must be a number, a list of numbers or load(...), "
-                f"found {kind_of(value)}",
-                code="bad-default",
-                location=self.span(where),
-            )
-        data: Data = value.attrs.value
-        wrong = misfit(declared.shape, data.array.shape)
-        if wrong:
-            raise ShapeError(
-                f"{name} is declared {declared}, its default has shape {data.array.shape}: {wrong}",
-                location=self.span(where),
-            )
-        if data.array.dtype.name == declared.dtype.name:
-            return data
-        if not np.can_cast(data.array.dtype, declared.dtype.numpy, "safe"):
-            raise TypeMismatch(
-                f"{name} is declared {declared}, its default is {data.array.dtype}",
-                location=self.span(where),
-                hint=f"declare it {data.array.dtype}",
-            )
-        return Data(data.array.astype(declared.dtype.name))
-
-    def check_kind(
-        self, name: str, kind: str, number: Any, dtype: DType, node: ast.AST
-    ) -> None:
-        """TypeMismatch where a number does not go into a dtype as it is."""
-        order = "biufc"
-        fits = order.index(kind) <= order.index(dtype.kind) or (
-            kind == "i" and dtype.kind == "u"
-        )
-        if kind == "f" and dtype.is_integer and float(number).is_integer():
-            fits = True
-        if kind == "i" and dtype.is_integer and isinstance(number, int):
-            info = np.iinfo(dtype.name)
-            fits = info.min <= number <= info.max
-        if not fits:
-            raise TypeMismatch(
-                f"{name} is declared {dtype}, its value is the number {number!r}",
-                location=self.span(node),
-            )
-
-    def literal(
-        self, name: str, values: Sequence[Value], declared: TensorType, node: ast.AST
-    ) -> Tensor:
-        """A list of numbers in the declared dtype."""
-        if not numbers_in(values):
-            return self.array(values, None)
-        found = self.array(values, None)
-        if found.op is constant:
-            kind = found.dtype.kind
-            if "biufc".index(kind) > "biufc".index(declared.dtype.kind) and not (
-                kind == "i" and declared.dtype.kind == "u"
-            ):
-                raise TypeMismatch(
-                    f"{name} is declared {declared}, its value is {found.type}",
-                    location=self.span(node),
-                )
-        return self.array(values, declared.dtype)
-
-    def as_declared(
-        self, name: str, value: Value, declared: TensorType, node: ast.AnnAssign
-    ) -> Value:
-        """The value, which must be of the declared type; numbers and lists take its dtype."""
-        refuse_none(value)
-        if value is POISON:
-            # what follows is read with a stand-in of the type, to find its own errors
-            return input_(name=name, type=declared, default=None)
-        assert node.value is not None
-        where = node.value
-        with at(self.place(where)):
-            if isinstance(value, list | tuple) and not isinstance(value, GradientList):
-                value = self.literal(name, value, declared, where)
-            number = static_of(value)
-            if isinstance(number, int | float | complex | Poly):
-                return self.declared_number(name, value, number, declared, where)
-            if not isinstance(value, Tensor):
-                raise TypeMismatch(
-                    f"{name} is declared {declared}, its value is {kind_of(value)}",
-                    location=self.span(where),
-                )
-            if value.type.weak and "biufc".index(value.dtype.kind) <= "biufc".index(
-                declared.dtype.kind
-            ):
-                value = convert(value, declared.dtype)
-            if (
-                self.is_default_float(node)
-                and value.op is constant
-                and value.dtype.is_float
-                and value.dtype != declared.dtype
-            ):
-                array = value.attrs.value.array.astype(declared.dtype.name)
-                value = constant(value=Data(array), weak=False)
-        same = len(value.shape) == len(declared.shape) and all(
-            self.facts.equal(a, b)
-            for a, b in zip(value.shape, declared.shape, strict=True)
-        )
-        if not same or value.dtype != declared.dtype:
-            error = ShapeError if not same else TypeMismatch
-            raise error(
-                f"{name} is declared {declared}, its value is {value.type}",
-                location=self.span(where),
-                hint="" if not same else f"write .astype({declared.dtype})",
-            )
-        return value
-
-    def is_default_float(self, node: ast.AnnAssign) -> bool:
-        """Whether the declaration says `float`, which means what the compiler is told."""
-        name = node.annotation
-        if isinstance(name, ast.Subscript):
-            name = name.value
-        return isinstance(name, ast.Name) and name.id == "float"
-
-    def declared_number(
-        self, name: str, value: Value, number: Any, declared: TensorType, node: ast.expr
-    ) -> Value:
-        """A number as a constant of the declared dtype; a named one stays connected."""
-        if declared.shape:
-            raise ShapeError(
-                f"{name} is declared {declared}, its value is one number",
-                location=self.span(node),
-                hint=f"full({shape_text(declared.shape)}, {number})",
-            )
-        kind = "i" if isinstance(number, Poly) else _kind(number)
-        self.check_kind(name, kind, number, declared.dtype, node)
-        if isinstance(value, Number):
-            if not value.tensor.type.weak and value.tensor.dtype != declared.dtype:
-                raise TypeMismatch(
-                    f"{name} is declared {declared}, its value is {value.tensor.type}",
-                    location=self.span(node),
-                    hint=f"write .astype({declared.dtype})",
-                )
-            return Number(convert(value.tensor, declared.dtype), number)
-        if declared.dtype.is_integer and isinstance(number, float):
-            number = int(number)
-        return Number(convert(number, declared.dtype), number)
-
-    # ------------------------------------------------------------ loops, sections, defs
+    # ----------------------------------------------------------------- loops, sections
 
     def loop(self, node: ast.For) -> None:
         """`for t in range(...)`, unrolled."""
@@ -886,7 +497,7 @@ class Reader(Expressions):
 
     def range_of(self, node: ast.Call) -> range:
         """The steps of a loop. UnsupportedError where they are symbolic."""
-        args, kwargs = self._arguments(node)
+        args, kwargs = self.arguments(node)
         if not 1 <= len(args) <= 3 or kwargs:
             raise ParseError(
                 "range takes one to three numbers",
@@ -953,201 +564,6 @@ class Reader(Expressions):
         finally:
             self.section = outer
 
-    def define(self, node: ast.FunctionDef) -> None:
-        """`def f(a, b=1): ...`: a subgraph, read at each call."""
-        self.statement = self.span(node)
-        before = len(self.errors)
-        self.check_definition(node)
-        arguments = node.args
-        defaults: dict[str, Value] = {}
-        positional = [*arguments.posonlyargs, *arguments.args]
-        for part, default in zip(
-            reversed(positional), reversed(arguments.defaults), strict=False
-        ):
-            defaults[part.arg] = self.value(default)
-        for part, given in zip(
-            arguments.kwonlyargs, arguments.kw_defaults, strict=True
-        ):
-            if given is not None:
-                defaults[part.arg] = self.value(given)
-        self.frame.functions[node.name] = Definition(
-            name=node.name,
-            node=node,
-            frame=self.frame,
-            shift=self.frame.shift,
-            defaults=defaults,
-            locals=frozenset(bound_names(node.body)),
-            broken=len(self.errors) > before,
-            span=self.span(node),
-        )
-
-    def check_definition(self, node: ast.FunctionDef) -> None:
-        """Report what in a `def` can't be read, whether or not it is called."""
-
-        def tell(error: GradcError, place: ast.AST) -> None:
-            self.report(error, place)
-
-        for part in node.decorator_list:
-            tell(
-                ParseError(
-                    "a decorator is not part of the graph language",
-                    code="not-in-language",
-                ),
-                part,
-            )
-        for star in (node.args.vararg, node.args.kwarg):
-            if star is not None:
-                tell(
-                    ParseError(
-                        "* and ** parameters are not part of the graph language",
-                        code="not-in-language",
-                        hint="pass a tuple",
-                    ),
-                    star,
-                )
-        if node.returns is not None:
-            tell(
-                ParseError(
-                    "a declared result is not part of the graph language",
-                    code="not-in-language",
-                    hint="declare a name in the body: z: float[N] = ...",
-                ),
-                node.returns,
-            )
-        last = node.body[-1]
-        if not isinstance(last, ast.Return) or last.value is None:
-            tell(
-                ParseError(
-                    f"the `def` of {node.name} must end with `return` and a value",
-                    code="no-return",
-                ),
-                last,
-            )
-        stack: list[ast.AST] = [*reversed(node.body)]
-        while stack:
-            part = stack.pop()
-            if isinstance(part, ast.FunctionDef):
-                continue
-            if type(part) in CONSTRUCTS and not isinstance(part, ast.FormattedValue):
-                error = outside(part)
-                if isinstance(part, ast.stmt):
-                    error = self.no_statement_in_def(part)
-                tell(error, part)
-                continue
-            if isinstance(part, ast.Return) and part is not last:
-                tell(
-                    ParseError(
-                        "`return` stands last in a `def`, once, and not in a loop or section",
-                        code="misplaced",
-                        hint="where(p, a, b) chooses between values",
-                    ),
-                    part,
-                )
-            stack.extend(reversed(list(ast.iter_child_nodes(part))))
-
-    def no_statement_in_def(self, node: ast.stmt) -> ParseError:
-        error = outside(node)
-        words = self.span(node)
-        end = words.column + len(words.text)
-        error.location = Span(words.source, words.line, words.column, words.line, end)
-        return error
-
-    def inline(
-        self,
-        node: ast.AST,
-        definition: Definition,
-        args: list[Value],
-        kwargs: Mapping[str, Value],
-    ) -> Value:
-        """The body of a `def` at a call of it."""
-        if definition.broken:
-            return POISON
-        if any(d is definition for d, _ in self.calls):
-            raise ParseError(
-                f"{definition.name} calls itself",
-                code="recursion",
-                hint="a `for` loop over a range repeats a step",
-            )
-        bound = self.bound_arguments(definition, args, kwargs)
-        place = self.place(node).span or self.span(node)
-        frame, statement = self.frame, self.statement
-        self.frame = Frame(
-            shift=definition.shift,
-            parent=definition.frame,
-            locals=definition.locals,
-            title=definition.name,
-            names=bound,
-        )
-        loops, self.loops = self.loops, 0
-        self.calls.append((definition, place))
-        try:
-            body = definition.node.body
-            for part in body[int(_is_text(body[0])) : -1]:
-                self.run(part)
-            last = body[-1]
-            assert isinstance(last, ast.Return) and last.value is not None
-            self.statement = self.span(last)
-            return self.value(last.value)
-        finally:
-            self.calls.pop()
-            self.frame, self.statement, self.loops = frame, statement, loops
-
-    def bound_arguments(
-        self, definition: Definition, args: list[Value], kwargs: Mapping[str, Value]
-    ) -> dict[str, Value]:
-        """The parameters of a `def` with their values."""
-        given = definition.node.args
-        positional = [*given.posonlyargs, *given.args]
-        keyword_only = [p.arg for p in given.kwonlyargs]
-        by_keyword = {p.arg for p in given.args} | set(keyword_only)
-        shown = ", ".join([p.arg for p in positional] + keyword_only)
-        hint = f"write {definition.name}({shown})"
-
-        def refuse(what: str) -> ParseError:
-            return ParseError(
-                f"{definition.name}: {what}", code="bad-argument", hint=hint
-            )
-
-        if len(args) > len(positional):
-            raise refuse(f"{len(args)} arguments for {len(positional)} parameters")
-        values: dict[str, Value] = {}
-        for parameter, value in zip(positional, args, strict=False):
-            values[parameter.arg] = value
-        for name, value in kwargs.items():
-            if name not in by_keyword:
-                raise refuse(f"no parameter {name}")
-            if name in values:
-                raise refuse(f"two values for {name}")
-            values[name] = value
-        for parameter in (*positional, *given.kwonlyargs):
-            if parameter.arg not in values:
-                if parameter.arg not in definition.defaults:
-                    raise refuse(f"no value for {parameter.arg}")
-                values[parameter.arg] = definition.defaults[parameter.arg]
-            if parameter.annotation is not None:
-                values[parameter.arg] = self.checked_argument(
-                    definition, parameter, values[parameter.arg]
-                )
-        return values
-
-    def checked_argument(
-        self, definition: Definition, parameter: ast.arg, value: Value
-    ) -> Value:
-        """An argument whose parameter has a declared type."""
-        assert parameter.annotation is not None
-        shift, self.frame.shift = self.frame.shift, definition.shift
-        try:
-            declared = self.declared_type(parameter.annotation, new=False)
-            node = ast.AnnAssign(
-                target=ast.Name(id=parameter.arg),
-                annotation=parameter.annotation,
-                value=parameter.annotation,
-                simple=1,
-            )
-            return self.as_declared(parameter.arg, value, declared, node)
-        finally:
-            self.frame.shift = shift
-
     # ---------------------------------------------------------------- other statements
 
     def expression(self, node: ast.Expr) -> None:
@@ -1166,7 +582,7 @@ class Reader(Expressions):
             for name, value in self.pairs(call):
                 self.more_names[name] = self.tensor(value)
             return
-        if _is_text(node):
+        if is_text(node):
             raise ParseError(
                 "a string by itself does nothing",
                 code="unused",
@@ -1214,31 +630,8 @@ class Reader(Expressions):
         request.pop("x_tensors")
         request.pop("x_names")
         self.asked = self.building(
-            node, "differentiate", lambda: reverse.make_request(**request), ()
+            node, "differentiate", lambda: reverse.make_request(**request)
         )
-
-    def check_fact(self, node: ast.Assert) -> None:
-        """An `assert`: facts about dimensions are told already, others are decided here."""
-        if node.lineno + self.frame.shift in self.facts_told and self.frame is self.top:
-            return
-        value = self.value(node.test)
-        if value is POISON:
-            return
-        if isinstance(value, Tensor | Poly | Number) and not isinstance(
-            static_of(value), bool
-        ):
-            raise ParseError(
-                "an assertion states that two dimensions are equal, in names and ints",
-                code="bad-assert",
-                location=self.span(node.test),
-                hint="assert M == 2 * N",
-            )
-        if not self.truth(value, node.test):
-            raise ShapeError(
-                "the assertion does not hold",
-                code="assertion-fails",
-                location=self.span(node.test),
-            )
 
     def imported(self, node: ast.Import | ast.ImportFrom) -> None:
         """`import numpy as np` means nothing; other imports are errors."""
@@ -1270,7 +663,7 @@ class Reader(Expressions):
             and not is_function(name)
         )
 
-    # ------------------------------------------------------------------------ outputs
+    # ------------------------------------------------------------------------- outputs
 
     def returned(self, node: ast.Return) -> None:
         """`return a, b`: the outputs."""
@@ -1360,36 +753,10 @@ class Reader(Expressions):
         return outputs
 
 
-# ------------------------------------------------------------------------------ helpers
-
 _NUMPY = {("numpy", "np"), ("numpy", None), ("numpy", "numpy")}
+
+
 _LOST = LoopOnly("")
-_DIM_SIGNS = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-    ast.Pow: "**",
-}
-
-
-def _symbols(d: Any) -> tuple[str, ...]:
-    return symbols_of(d) if isinstance(d, Poly) else ()
-
-
-def _kind(number: Any) -> str:
-    if isinstance(number, bool):
-        return "b"
-    return "i" if isinstance(number, int) else "f" if isinstance(number, float) else "c"
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
 
 
 def _text_of(node: ast.stmt) -> str:
@@ -1397,69 +764,6 @@ def _text_of(node: ast.stmt) -> str:
     return inspect.cleandoc(str(node.value.value))
 
 
-def bound_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """The names that statements bind, but for those inside of `def`s."""
-    names: set[str] = set()
-    stack: list[ast.AST] = list(nodes)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Name):
-            if isinstance(node.ctx, ast.Store):
-                names.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
-            continue
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            root: ast.expr = node.value
-            while isinstance(root, ast.Subscript):
-                root = root.value
-            if isinstance(root, ast.Name):
-                names.add(root.id)
-        else:
-            stack.extend(ast.iter_child_nodes(node))
-    return names
-
-
-def _equation(node: ast.Assert, bound: set[str]) -> Dim | None:
-    """`left - right` of `assert left == right` in symbols and ints, else None."""
-    test = node.test
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-        return None
-    if not isinstance(test.ops[0], ast.Eq):
-        return None
-    try:
-        left = _plain_dim(test.left, bound, 0)
-        right = _plain_dim(test.comparators[0], bound, 0)
-        return None if left is None or right is None else arithmetic("-", left, right)
-    except GradcError:
-        return None
-
-
-def _plain_dim(node: ast.expr, bound: set[str], depth: int) -> Dim | None:
-    if depth > 100:
-        return None
-    if isinstance(node, ast.Name):
-        return None if node.id in bound else symbol(node.id)
-    if isinstance(node, ast.Constant):
-        return node.value if type(node.value) is int else None
-    if isinstance(node, ast.BinOp) and type(node.op) in _DIM_SIGNS:
-        left = _plain_dim(node.left, bound, depth + 1)
-        right = _plain_dim(node.right, bound, depth + 1)
-        if left is None or right is None:
-            return None
-        return arithmetic(_DIM_SIGNS[type(node.op)], left, right)
-    return None
-
-
-def misfit(shape: Shape, sizes: Sequence[int]) -> str:
-    """What is wrong with numbers as the sizes of a shape, or ""."""
-    if len(shape) != len(sizes):
-        return f"its rank is {len(sizes)}, not {len(shape)}"
-    known: dict[str, Dim] = {}
-    for d, n in zip(shape, sizes, strict=True):
-        if isinstance(d, Poly) and d == symbol(str(d)):
-            known.setdefault(str(d), n)
-    for k, (d, n) in enumerate(zip(shape, sizes, strict=True)):
-        wanted = substitute(d, known)
-        if isinstance(wanted, int) and wanted != n:
-            return f"axis {k} is {n}, not {dim_text(wanted)}"
-    return ""
+def is_number_name(name: str) -> bool:
+    """Whether it is `_1`, `_2`, ...: the writer's names for tensors that have none."""
+    return name[0] == "_" and name[1:].isdecimal()

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import keyword
 import re
+import unicodedata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gradc.errors import GradcError, ParseError, Source, Span
@@ -20,9 +21,12 @@ __all__ = [
     "MAX_TEXT",
     "Broken",
     "Piece",
+    "assertions",
+    "assigned",
     "pieces",
     "source_of",
     "span_of",
+    "starts_of",
 ]
 
 MAX_TEXT = 64 * 2**20
@@ -101,7 +105,7 @@ _MARK = re.compile(
 _CONTINUES = re.compile(r"(?:else|elif|except|finally)\b")
 
 
-def _starts(text: str) -> list[int]:
+def starts_of(text: str) -> list[int]:
     """Where the top-level statements start: lines at column 0 outside brackets and strings."""
     starts = [0]
     depth = 0
@@ -135,10 +139,32 @@ def _end_of_string(text: str, quotes: str, position: int) -> int:
     return len(text)
 
 
-def pieces(source: Source) -> Iterator[Piece | Broken]:
+def assertions(source: Source, starts: Sequence[int]) -> Iterator[Piece]:
+    """The top-level `assert`s, which are read before all else."""
+    text = source.text
+    line = position = 0
+    for k, start in enumerate(starts):
+        if text.startswith("assert", start):
+            line += text.count("\n", position, start)
+            position = start
+            end = starts[k + 1] if k + 1 < len(starts) else len(text)
+            body = _parsed(text[start:end])
+            if body is not None:
+                yield Piece(body, line)
+
+
+def assigned(source: Source, starts: Sequence[int]) -> set[str]:
+    """The names that top-level statements begin with: those that they bind, and some more."""
+    found = (_HEAD.match(source.text, start) for start in starts)
+    return {unicodedata.normalize("NFKC", m[0]) for m in found if m is not None}
+
+
+_HEAD = re.compile(r"[^\W\d]\w*")
+
+
+def pieces(source: Source, starts: Sequence[int]) -> Iterator[Piece | Broken]:
     """The statements of a source in order, and what could not be parsed."""
     text = source.text
-    starts = _starts(text)
     line = 0
     k = 0
     while k < len(starts):
