@@ -7,9 +7,11 @@ meaning is here (statements) and in `gc_expr` (expressions).
 from __future__ import annotations
 
 import ast
+import gc
 import inspect
 import keyword
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -76,7 +78,20 @@ def parse(
         source = source_of(text, filename)
     except GradcError as error:
         raise GradcErrors([error]) from None
-    return Reader(source, folder, DTYPES[default_float]).read()
+    with _collector_paused():
+        return Reader(source, folder, DTYPES[default_float]).read()
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No search for cyclic garbage inside: reading makes none, and the search is a third of it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Reader(Definitions):

@@ -137,7 +137,7 @@ class Calls(Session):
         shown: Sequence[ast.expr] = (),
     ) -> Value:
         """Call a function of the language: bind by its signature, convert by its annotations."""
-        words = _tensors_only(function)
+        words = _tensors_only(function.name)
         if not kwargs and len(args) == len(words):
             ready = [
                 self.operand(v, where) for v, where in zip(args, words, strict=True)
@@ -373,8 +373,10 @@ class Calls(Session):
 
 
 @cache
-def _tensors_only(function: Function) -> tuple[str, ...]:
+def _tensors_only(name: str) -> tuple[str, ...]:
     """The parameters, in the words of a message, of a function of nothing but tensors; else ()."""
+    function = lookup_function(name)
+    assert function is not None
     parameters = function.signature.parameters.values()
     plain = all(
         p.kind is p.POSITIONAL_OR_KEYWORD
@@ -382,4 +384,4 @@ def _tensors_only(function: Function) -> tuple[str, ...]:
         and str(p.annotation) == "TensorLike"
         for p in parameters
     )
-    return tuple(f"{function.name}: {p.name}" for p in parameters) if plain else ()
+    return tuple(f"{name}: {p.name}" for p in parameters) if plain else ()
