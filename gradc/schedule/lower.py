@@ -304,6 +304,9 @@ class _Lowering:
                     value.name = self.tensor_name(tensor)
                 if tensor not in outputs and not nonlocal_use and not rooted:
                     return
+        if first.kind == "cumulate":
+            value.total = self.fresh("running")
+            self.buffers[value.total] = Buffer(value.total, tensor.dtype, (), "tile")
         if tensor in outputs:
             value.buffer = outputs[tensor]
             value.kept = tuple(range(tensor.ndim))
@@ -413,10 +416,15 @@ class _Lowering:
         before: list[Stmt] = []
         after: list[Stmt] = []
         for unit in _units(loop):
-            if unit.kind != "reduce" or unit.adds or len(self.home(unit)) != len(path):
+            if unit.kind not in ("reduce", "cumulate") or unit.adds:
+                continue
+            if len(self.home(unit)) != len(path):
                 continue
             value = self.values[unit.out]
             init = unit.init
+            if unit.kind == "cumulate":
+                before.append(Store(value.total, (), "=", _init(init, unit.out.dtype)))
+                continue
             if value.total:
                 assert value.total_dtype is not None
                 before.append(
@@ -473,6 +481,8 @@ class _Lowering:
         value = self.values[unit.out]
         if unit.kind == "call":
             return self.call(unit)
+        if unit.kind == "cumulate":
+            return self.cumulate(unit, value)
         if unit.kind == "fill":
             return [
                 Store(
@@ -488,8 +498,6 @@ class _Lowering:
             return self.scatter(unit, value)
         else:
             before, expr = [], self.expression(unit)
-        if unit.kind == "cumulate":
-            return [*before, *self.cumulate(unit, value, expr)]
         if unit.kind == "reduce":
             mode = MODES[unit.combine]
             if value.total:
@@ -507,56 +515,17 @@ class _Lowering:
             result.append(Store(value.buffer, self.own_index(unit, value), how, expr))
         return result
 
-    def cumulate(self, unit: Unit, value: _Value, expr: Expr) -> list[Stmt]:
-        """A running total: the element before plus this one."""
-        axis = unit.node.attrs.axis
-        backward = bool(unit.node.attrs.reverse)
-        var = unit.bound[axis]
-        own = self.own_index(unit, value)
-        shift = 1 if backward else -1
-        position = value.kept.index(axis)
-        previous = list(own)
-        at = own[position]
-        assert isinstance(at, Lin)
-        previous[position] = Lin(at.offset + shift, at.terms)
-        edge = unit.extents[axis] - 1 if backward else 0
-        first = Apply("equal", (AxisValue(var), Size(edge)), bool_)
-        from gradc.schedule.program import If
-
-        dtype = unit.out.dtype
+    def cumulate(self, unit: Unit, value: _Value) -> list[Stmt]:
+        """A running total: add this element, keep it. A recurrence keeps its state, then steps."""
+        total, dtype = value.total, unit.out.dtype
+        state = Load(total, (), dtype)
+        keep = Store(value.buffer, self.own_index(unit, value), "=", state)
+        args = [self.load(unit, read) for read in unit.reads]
         if unit.combine == "recurrence":
-            start = Store(value.buffer, own, "=", _init(unit.init, dtype))
-            return [If(first, (start,), ()), self.next_state(unit, value)]
-        total = Apply(
-            unit.combine, (Load(value.buffer, tuple(previous), dtype), expr), dtype
-        )
-        return [
-            If(
-                first,
-                (Store(value.buffer, own, "=", expr),),
-                (Store(value.buffer, own, "=", total),),
-            )
-        ]
-
-    def next_state(self, unit: Unit, value: _Value) -> Stmt:
-        """The state after this element's step, stored at the next element where there is one."""
-        from gradc.schedule.program import If
-
-        axis, dtype = unit.node.attrs.axis, unit.out.dtype
-        backward = bool(unit.node.attrs.reverse)
-        own = self.own_index(unit, value)
-        following = list(own)
-        position = value.kept.index(axis)
-        at = own[position]
-        assert isinstance(at, Lin)
-        following[position] = Lin(at.offset + (-1 if backward else 1), at.terms)
-        factor, term = (self.load(unit, read) for read in unit.reads)
-        state = Apply("multiply", (factor, Load(value.buffer, own, dtype)), dtype)
-        state = Apply("add", (state, term), dtype)
-        last = 0 if backward else unit.extents[axis] - 1
-        more = Apply("not_equal", (AxisValue(unit.bound[axis]), Size(last)), bool_)
-        step = Store(value.buffer, tuple(following), "=", state)
-        return If(more, (step,), ())
+            factor, term = args
+            moved = Apply("multiply", (factor, state), dtype)
+            return [keep, Store(total, (), "=", Apply("add", (moved, term), dtype))]
+        return [Store(total, (), MODES[unit.combine], args[0]), keep]
 
     def looked_up(
         self, unit: Unit, first: int, sizes: Sequence[Dim]

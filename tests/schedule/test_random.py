@@ -1,0 +1,74 @@
+"""Random graphs: the passes, both schedule levels and the interpreter agree with the evaluator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from gradc.driver import simplified
+from gradc.graph import Graph
+from gradc.ops.evaluator import evaluate
+from gradc.schedule.check import check
+from gradc.schedule.interpret import interpret
+from gradc.schedule.lower import schedule
+from gradc.types import evaluate_dim
+from tests.graphs import Case, cases
+
+SETTINGS = settings(
+    max_examples=120,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+TOLERANCE = {"float64": 1e-9, "float32": 2e-4, "int64": 0.0, "bool": 0.0}
+
+
+def values(graph: Graph, case: Case) -> list[Any]:
+    """The outputs by the evaluator."""
+    feeds = dict(zip(graph.inputs, case.feeds.values(), strict=True))
+    tensors = [o.tensor for o in graph.outputs if o.tensor is not None]
+    return evaluate(tensors, feeds, case.sizes)
+
+
+def agree(found: Any, expected: Any, what: str) -> None:
+    tolerance = TOLERANCE[str(expected.dtype)]
+    with np.errstate(all="ignore"):
+        scale = float(np.max(np.abs(expected[np.isfinite(expected)]), initial=1.0))
+    assert found.dtype == expected.dtype, what
+    np.testing.assert_allclose(
+        found, expected, rtol=tolerance, atol=tolerance * scale, err_msg=what
+    )
+
+
+@SETTINGS
+@given(cases())
+def test_passes_keep_values(case: Case) -> None:
+    for found, expected in zip(
+        values(simplified(case.graph), case), values(case.graph, case), strict=True
+    ):
+        agree(found, expected, "passes")
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@SETTINGS
+@given(case=cases())
+def test_programs_agree(level: int, case: Case) -> None:
+    expected = values(case.graph, case)
+    graph = simplified(case.graph)
+    made = schedule(graph, "f", level)
+    check(made.program)
+    arrays: dict[str, Any] = {}
+    given = dict(zip(graph.inputs, case.feeds.values(), strict=True))
+    for name, tensor in made.inputs.items():
+        arrays[name] = given[tensor]
+    for name, tensor in made.constants.items():
+        arrays[name] = tensor.attrs.value.array
+    for name, tensor in made.outputs.items():
+        shape = [evaluate_dim(d, case.sizes) for d in tensor.shape]
+        arrays[name] = np.zeros(shape, tensor.dtype.name)
+    assert interpret(made.program, arrays, case.sizes) == 0
+    for name, value in zip(made.outputs, expected, strict=True):
+        agree(arrays[name], value, f"{name} of\n{made.program}")
