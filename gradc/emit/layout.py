@@ -21,6 +21,7 @@ __all__ = [
     "WIDTH",
     "expression",
     "fits",
+    "indented",
     "item",
     "parameters",
     "statement",
@@ -680,6 +681,18 @@ def _value(build: _Builder, value: ast.expr) -> Doc:
     if isinstance(value, ast.Tuple) and value.elts:
         return build.bare_tuple(value)
     return build.last(value)
+
+
+def indented(statements: Sequence[str], indent: int = 4) -> list[str]:
+    """The lines of statements that stand so far in; their own indents go on top."""
+    lines: list[str] = []
+    for text in statements:
+        own = len(text) - len(text.lstrip())
+        if text.strip() in ("else:", "pass"):
+            lines.append(" " * indent + text)
+        else:
+            lines += statement(text.strip(), indent + own)
+    return lines
 
 
 def item(key: str, value: str, indent: int) -> list[str]:

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gradc.emit import blassource, layout, mathsource
+from gradc.emit.constants import Constants
 from gradc.emit.names import quoted
 from gradc.emit.numba_kernel import KernelSource, numba_kernel
-from gradc.emit.numpy import Constants, Statements
+from gradc.emit.numpy import Statements
+from gradc.emit.text import dim_in, shape_in
 from gradc.graph import Tensor
 from gradc.schedule.lower import Scheduled, schedule
 from gradc.schedule.program import Buffer
-from gradc.types import Dim, DType, dim_text
+from gradc.types import DType
 
 if TYPE_CHECKING:
     from gradc.emit.module import Entry, Scope
@@ -108,7 +110,7 @@ class NumbaTarget:
         np = glob("np")
         lines = [f"if {scope.out} is None:"]
         for name, tensor in zip(scope.results, scope.outputs, strict=True):
-            shape = _shape(tensor.shape, scope.sizes)
+            shape = shape_in(tensor.shape, scope.sizes)
             dtype = _dtype_argument(tensor.dtype, np)
             kind = "" if tensor.shape else ": Any"
             lines.append(f"    {name}{kind} = {np}.empty({shape}{dtype})")
@@ -147,7 +149,7 @@ class NumbaTarget:
         run = f"{glob('_kernel')}({name}, ({', '.join(arguments)}{tail}))"
         lines = []
         if arena:
-            size = _dim(source.arena, scope.sizes)
+            size = dim_in(source.arena, scope.sizes)
             lines.append(f"{arena} = {glob('_borrow')}({size})")
         status = scope.fresh("status") if scheduled.failures else ""
         lines.append(f"{status} = {run}" if status else run)
@@ -226,14 +228,3 @@ def _dtype_argument(dtype: DType, np: str) -> str:
     if dtype.name == "float64":
         return ""
     return f", {np}.bool_" if dtype.is_bool else f", {np}.{dtype.name}"
-
-
-def _dim(dim: Dim, names: dict[str, str]) -> str:
-    return re.sub(
-        r"(?<![\w.])[^\W\d]\w*", lambda m: names.get(m[0], m[0]), dim_text(dim)
-    )
-
-
-def _shape(dims: Sequence[Dim], names: dict[str, str]) -> str:
-    inside = ", ".join(_dim(d, names) for d in dims)
-    return f"({inside},)" if len(dims) == 1 else f"({inside})"

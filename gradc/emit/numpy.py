@@ -19,16 +19,14 @@ array of their dtype are bare (NumPy takes them as weak), so float32 stays float
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from gradc.emit import layout, mathsource
+from gradc.emit.constants import INLINE, Constants, array_text, number_text
 from gradc.emit.names import RESERVED, Namer, comment, plain, quoted
 from gradc.errors import Span, UnsupportedError
 from gradc.graph import Data, Graph, Node, Tensor, ordered
@@ -38,18 +36,13 @@ if TYPE_CHECKING:
     from gradc.emit.module import Entry, Scope
 
 __all__ = [
-    "Constants",
     "NumpySource",
     "NumpyTarget",
-    "array_text",
-    "number_text",
     "numpy_function",
 ]
 
 ROOM = 76
 """Anonymous expressions longer than this get a statement of their own."""
-INLINE = 8
-"""Constants of at most so many elements stand in the text where they are used."""
 TERMS = 40
 """A sum of more terms than this is written as several statements."""
 SAME = frozenset({"copy", "stop_gradient", "prevent_gradient", "opaque"})
@@ -74,68 +67,6 @@ class NumpySource:
     symbols: tuple[str, ...]
     words: frozenset[str]
     is_made: tuple[bool, ...]
-
-
-class Constants:
-    """The arrays of a module that are too large to stand inside a statement."""
-
-    def __init__(self) -> None:
-        self.names: dict[Data, str] = {}
-
-    def name(self, data: Data) -> str:
-        """The module's name for an array; equal arrays have one."""
-        return self.names.setdefault(data, f"_K{len(self.names) + 1}")
-
-
-# -------------------------------------------------------------------------- numbers
-
-
-def number_text(value: Any, dtype: DType) -> str:
-    """A Python number that converts to `value` in this dtype."""
-    if dtype.is_bool:
-        return str(bool(value))
-    if dtype.is_integer:
-        return str(int(value))
-    if dtype.is_complex:
-        number = complex(value)
-        real, imag = (_float_text(p, dtype) for p in (number.real, number.imag))
-        return f"complex({real}, {imag})"
-    return _float_text(value, dtype)
-
-
-def _float_text(value: Any, dtype: DType) -> str:
-    number = float(value)
-    if math.isnan(number):
-        return "np.nan"
-    if math.isinf(number):
-        return "np.inf" if number > 0 else "-np.inf"
-    if dtype.bits in (16, 32):
-        narrow = np.float16 if dtype.bits == 16 else np.float32
-        short = float(str(narrow(number)))
-        if narrow(short) == narrow(number):
-            return repr(short)
-    return repr(number)
-
-
-def array_text(array: np.ndarray[Any, Any], dtype: DType) -> str:
-    """An array as an expression."""
-    if array.size == 0:
-        return f"np.zeros({array.shape}, np.{dtype.name})"
-    tail = "" if dtype.name in ("float64", "int64", "bool") else f", np.{dtype.name}"
-    flat = array.reshape(-1)
-    if (
-        array.size > 1
-        and flat.tobytes() == np.broadcast_to(flat[0], flat.shape).tobytes()
-    ):
-        full = f", np.{dtype.name}" if dtype.name != "float64" else ""
-        return f"np.full({array.shape}, {number_text(flat[0], dtype)}{full})"
-    parts = [number_text(v, dtype) for v in flat]
-    for length in reversed(array.shape):
-        parts = [
-            f"[{', '.join(parts[k : k + length])}]"
-            for k in range(0, len(parts), length)
-        ]
-    return f"np.array({parts[0]}{tail})"
 
 
 # ------------------------------------------------------------------------- the text

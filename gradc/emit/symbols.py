@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gradc.emit.names import RESERVED, Namer
+from gradc.emit.text import shape_in
 from gradc.errors import ShapeError
 from gradc.graph import Attrs, Graph, Node, Tensor
 from gradc.types import (
@@ -14,7 +15,6 @@ from gradc.types import (
     Facts,
     Poly,
     TensorType,
-    dim_text,
     substitute,
     symbol,
     symbols_of,
@@ -32,16 +32,37 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """`symbol` is `text`, which reads axis `axis` of input number `source` (-1: a fact).
+    """`symbol` is `(size - rest) // slope` of axis `axis` of input number `source`.
 
-    `whole` says that the axis is the symbol itself; else its dimension must be checked.
+    `whole` says that the axis is the symbol itself; else its dimension must be checked. Without a
+    source (-1) the symbol is `rest`, by a fact.
     """
 
     symbol: str
-    text: str
     source: int
-    axis: int
-    whole: bool
+    axis: int = 0
+    rest: Dim = 0
+    slope: Dim = 1
+
+    @property
+    def whole(self) -> bool:
+        return self.source >= 0 and self.rest == 0 and self.slope == 1
+
+    def text(self, inputs: Sequence[str], symbols: Mapping[str, str]) -> str:
+        """The symbol as an expression, with inputs and symbols by their variables."""
+        rest = shape_in((self.rest,), symbols)[1:-2]
+        if self.source < 0:
+            return rest
+        size = f"{inputs[self.source]}.shape[{self.axis}]"
+        if self.rest != 0:
+            size = f"({size} - ({rest}))"
+        if self.slope == 1:
+            return size
+        slope = f"({shape_in((self.slope,), symbols)[1:-2]})"
+        quotient = f"{size} // {slope}"
+        if isinstance(self.slope, int):
+            return quotient
+        return f"{quotient} if {slope} else 0"
 
 
 def symbols_in_order(shapes: Sequence[Sequence[Dim]]) -> tuple[str, ...]:
@@ -54,12 +75,9 @@ def symbols_in_order(shapes: Sequence[Sequence[Dim]]) -> tuple[str, ...]:
 
 
 def bindings(
-    names: Sequence[str],
-    shapes: Sequence[Sequence[Dim]],
-    optional: Sequence[bool],
-    facts: Facts,
+    shapes: Sequence[Sequence[Dim]], optional: Sequence[bool], facts: Facts
 ) -> list[Binding]:
-    """How each symbol follows from the shapes of the inputs `names`, in the order to do it in.
+    """How each symbol follows from the shapes of the inputs, in the order to do it in.
 
     A symbol is bound by the first input that shows it alone (inputs that may be left out come
     last), else by one that shows a multiple of it plus known sizes, else by a fact. ShapeError
@@ -71,12 +89,10 @@ def bindings(
         for axis, d in enumerate(shapes[k]):
             for s in symbols_of(d):
                 if d == symbol(s) and s not in found:
-                    text = f"{names[k]}.shape[{axis}]"
-                    found[s] = Binding(s, text, k, axis, True)
-    wanted = symbols_in_order(shapes)
-    left = [s for s in wanted if s not in found]
+                    found[s] = Binding(s, k, axis)
+    left = [s for s in symbols_in_order(shapes) if s not in found]
     while left:
-        step = _solved(names, shapes, order, found) or _from_facts(left, facts, found)
+        step = _solved(shapes, order, found) or _from_facts(left, facts, found)
         if step is None:
             raise ShapeError(
                 f"nothing tells {left[0]}: no input has it as a dimension of its own",
@@ -89,7 +105,6 @@ def bindings(
 
 
 def _solved(
-    names: Sequence[str],
     shapes: Sequence[Sequence[Dim]],
     order: Sequence[int],
     found: Mapping[str, Binding],
@@ -103,19 +118,8 @@ def _solved(
             s = missing[0]
             rest = substitute(d, {s: 0})
             slope = substitute(d, {s: 1}) - rest
-            if slope == 0 or rest + slope * symbol(s) != d:
-                continue
-            size = f"{names[k]}.shape[{axis}]"
-            if rest != 0:
-                size = f"({size} - ({dim_text(rest)}))"
-            if slope == 1:
-                text = size
-            elif isinstance(slope, int):
-                text = f"{size} // {slope}"
-            else:
-                by = dim_text(slope)
-                text = f"{size} // ({by}) if {by} else 0"
-            return Binding(s, text, k, axis, False)
+            if slope != 0 and rest + slope * symbol(s) == d:
+                return Binding(s, k, axis, rest, slope)
     return None
 
 
@@ -125,7 +129,7 @@ def _from_facts(
     for s in left:
         value = facts.values.get(s)
         if value is not None and all(x in found for x in symbols_of(value)):
-            return Binding(s, dim_text(value), -1, 0, False)
+            return Binding(s, -1, rest=value)
     return None
 
 

@@ -1,0 +1,256 @@
+"""The inputs of a module: how each is declared, checked and converted, and what binds the sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradc.emit import layout
+from gradc.emit.constants import Constants, number_text
+from gradc.emit.names import Namer, quoted
+from gradc.emit.symbols import bindings
+from gradc.emit.text import Hidden, dim_in, shape_in, split_constant
+from gradc.errors import OptionError
+from gradc.graph import Data, Graph
+from gradc.types import Dim, TensorType, dim_text, is_nonnegative, symbol, symbols_of
+
+__all__ = ["Inputs", "Parameter", "parameters_of", "required"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An input as a parameter: `default` is its text, None for one that must be given.
+
+    A default that is an array is the global `constant`; one that is a number, which fills an
+    array, is `number`.
+    """
+
+    name: str
+    source: str
+    type: TensorType
+    default: str | None
+    constant: str
+    number: str
+
+    @property
+    def dtype(self) -> str:
+        return self.type.dtype.name
+
+    @property
+    def is_array(self) -> bool:
+        return bool(self.type.shape)
+
+    @property
+    def annotation(self) -> str:
+        if not self.is_array:
+            return {"b": "bool", "i": "int", "u": "int", "c": "complex"}.get(
+                self.type.dtype.kind, "float"
+            )
+        if self.default == "None":
+            return "npt.ArrayLike | None"
+        return "npt.ArrayLike"
+
+    @property
+    def declaration(self) -> str:
+        text = f"{self.name}: {self.annotation}"
+        return text if self.default is None else f"{text} = {self.default}"
+
+
+def parameters_of(graph: Graph, constants: Constants) -> list[Parameter]:
+    """The graph's inputs as parameters; defaults that are arrays become constants."""
+    namer = Namer(())
+    found = []
+    for t in graph.inputs:
+        source = str(t.attrs.name)
+        default = t.attrs.default
+        text, constant, number = None, "", ""
+        if default is not None:
+            text = "None"
+            array = np.asarray(
+                default.array if isinstance(default, Data) else default,
+                t.dtype.name,
+            )
+            if array.ndim == 0 and not t.shape:
+                text = number_text(array[()], t.dtype)
+            elif array.ndim == 0:
+                number = number_text(array[()], t.dtype)
+            else:
+                constant = constants.name(Data(array))
+        name = namer.fresh(source)
+        found.append(Parameter(name, source, t.type, text, constant, number))
+    return found
+
+
+def required(graphs: Sequence[Graph]) -> list[Dim]:
+    """The dimensions that must not be negative for the graphs' ops to be defined."""
+    found: dict[Dim, None] = {}
+    for graph in graphs:
+        for node in graph.nodes():
+            if node.op.requires is not None:
+                for d in node.op.requires(node):
+                    if not is_nonnegative(d):
+                        found.setdefault(d)
+    return list(found)
+
+
+class Inputs:
+    """The inputs of a module and the sizes that follow from them.
+
+    `source_symbols` gives the source's name of a symbol where the module has another.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        constants: Constants,
+        hidden: Hidden,
+        source_symbols: Mapping[str, str],
+    ) -> None:
+        self.graph = graph
+        self.hidden = hidden
+        self.source_symbols = source_symbols
+        self.parameters = parameters_of(graph, constants)
+        self.names = [p.name for p in self.parameters]
+        self.bindings = bindings(
+            [() if p.number else p.type.shape for p in self.parameters],
+            [p.default is not None for p in self.parameters],
+            graph.facts,
+        )
+        self.symbols = tuple(b.symbol for b in self.bindings)
+        told = {s for p in self.parameters for d in p.type.shape for s in symbols_of(d)}
+        for s in told - set(self.symbols):
+            raise OptionError(
+                f"nothing tells {s}: the default of an input does not have its shape",
+                hint=f"give another input the dimension {s}",
+            )
+
+    def signature(self) -> list[str]:
+        """The parameters as they stand in a `def`: those with defaults by keyword only."""
+        items = [p.declaration for p in self.parameters if p.default is None]
+        keyword = [p.declaration for p in self.parameters if p.default is not None]
+        return [*items, "*", *keyword]
+
+    def function(self, graphs: Sequence[Graph]) -> list[str]:
+        """`_inputs`, which checks and converts the arguments, for entries with these graphs."""
+        glob = self.hidden.seen_from(self.names)
+        namer = Namer(())
+        for name in self.names:
+            namer.take(name)
+        sizes = {s: namer.fresh(s) for s in self.symbols}
+        items = [f"{n}: Any" for n in self.names]
+        lines = layout.parameters("def _inputs", items, " -> tuple[Any, ...]:")
+        lines.append(
+            '    """The inputs in their dtypes, then the sizes; raises where they don\'t fit."""'
+        )
+        body = [t for p in self.parameters if not p.number for t in _converted(p, glob)]
+        body += self._bound(sizes)
+        for p in self.parameters:
+            if p.number:
+                dtype = "" if p.dtype == "float64" else f", _{p.dtype}"
+                shape = shape_in(p.type.shape, sizes)
+                body.append(f"if {p.name} is None:")
+                body.append(
+                    f"    {p.name} = {glob('np')}.full({shape}, {p.number}{dtype})"
+                )
+                body += _converted(p, glob)
+        body += self._checked(sizes, glob)
+        body += self._told(sizes, glob, graphs)
+        listed = [*self.names, *sizes.values()]
+        inside = ", ".join(listed) + ("," if len(listed) == 1 else "")
+        body.append(f"return {inside}" if listed else "return ()")
+        return lines + layout.indented(body)
+
+    def _bound(self, sizes: Mapping[str, str]) -> list[str]:
+        """The lines that find the sizes of symbols."""
+        lines: list[str] = []
+        done: set[str] = set()
+        for b in self.bindings:
+            if b.symbol in done:
+                continue
+            shape = self.parameters[b.source].type.shape if b.source >= 0 else ()
+            whole = {
+                x.axis: x.symbol
+                for x in self.bindings
+                if x.source == b.source and x.whole
+            }
+            if b.whole and len(whole) == len(shape):
+                targets = ", ".join(sizes[whole[k]] for k in range(len(shape)))
+                tail = "," if len(shape) == 1 else ""
+                lines.append(f"{targets}{tail} = {self.names[b.source]}.shape")
+                done |= set(whole.values())
+            else:
+                lines.append(f"{sizes[b.symbol]} = {b.text(self.names, sizes)}")
+        return lines
+
+    def _checked(
+        self, sizes: Mapping[str, str], glob: Callable[[str], str]
+    ) -> list[str]:
+        """The lines that compare shapes with the sizes."""
+        lines: list[str] = []
+        for k, p in enumerate(self.parameters):
+            shape = p.type.shape
+            told = {b.axis for b in self.bindings if b.source == k and b.whole}
+            if len(told) == len(shape):
+                continue
+            lines.append(f"if {p.name}.shape != {shape_in(shape, sizes)}:")
+            known = self._known(shape, sizes)
+            name = quoted(p.name)
+            lines.append(f"    raise {glob('_misfit')}({name}, {p.name}, {known})")
+        return lines
+
+    def _told(
+        self,
+        sizes: Mapping[str, str],
+        glob: Callable[[str], str],
+        graphs: Sequence[Graph],
+    ) -> list[str]:
+        """The lines that check the graph's assertions and what its ops need of the sizes."""
+        facts = self.graph.facts
+        told: list[tuple[str, str, tuple[Dim, ...]]] = []
+        by_fact = {b.symbol for b in self.bindings if b.source < 0}
+        for s, value in facts.values.items():
+            if s in sizes and s not in by_fact:
+                condition = f"{sizes[s]} != {dim_in(value, sizes)}"
+                told.append(
+                    (condition, f"{s} == {dim_text(value)}", (symbol(s), value))
+                )
+        for zero in facts.zeros:
+            condition = f"{dim_in(zero, sizes)} != 0"
+            told.append((condition, f"{dim_text(zero)} == 0", (zero,)))
+        for need in required(graphs):
+            rest, least = split_constant(need)
+            condition = f"{dim_in(rest, sizes)} < {least}"
+            told.append((condition, f"{dim_text(rest)} >= {least}", (need,)))
+        lines: list[str] = []
+        for condition, fact, dims in told:
+            if all(s in sizes for d in dims for s in symbols_of(d)):
+                known = self._known(dims, sizes)
+                lines.append(f"if {condition}:")
+                lines.append(f"    raise {glob('_untrue')}({quoted(fact)}, {known})")
+        return lines
+
+    def _known(self, dims: Sequence[Dim], sizes: Mapping[str, str]) -> str:
+        """`{"D": (D, "X.shape[1]")}` for the symbols of the dimensions."""
+        found = dict.fromkeys(s for d in dims for s in symbols_of(d))
+        plain = {s: s for s in self.symbols}
+        origin = {b.symbol: b.text(self.names, plain) for b in self.bindings}
+        parts = [
+            f"{quoted(self.source_symbols.get(s, s))}: ({sizes[s]}, {quoted(origin[s])})"
+            for s in found
+        ]
+        return "{" + ", ".join(parts) + "}"
+
+
+def _converted(p: Parameter, glob: Callable[[str], str]) -> list[str]:
+    """The lines that convert an argument."""
+    lines = []
+    if p.constant:
+        lines = [f"if {p.name} is None:", f"    {p.name} = {glob(p.constant)}"]
+    if p.is_array:
+        rank = len(p.type.shape)
+        call = f"{glob('_array')}({quoted(p.name)}, {p.name}, _{p.dtype}, {rank})"
+    else:
+        call = f"{glob('_number')}({quoted(p.name)}, {p.name}, _{p.dtype})"
+    return [*lines, f"{p.name} = {call}"]
