@@ -31,6 +31,7 @@ from dataclasses import dataclass, field, replace
 from gradc.emit import layout
 from gradc.emit.printer import Printer, cast_text, number_text, wrapped
 from gradc.errors import InternalError
+from gradc.schedule.buffers import Arena, arena
 from gradc.schedule.program import (
     ATOM,
     PRECEDENCE,
@@ -77,8 +78,6 @@ __all__ = ["KernelSource", "arena_size", "numba_kernel", "parameters"]
 
 LONGEST = 240
 """Expressions longer than this are written in parts, each with a name."""
-ALIGN = 8
-"""Buffers begin at multiples of 8 doubles, a cache line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +103,6 @@ class KernelSource:
 # ---------------------------------------------------------------------------- arena
 
 
-def _in_arena(buffer: Buffer) -> bool:
-    own = buffer.place in ("workspace", "tile") and not buffer.alias
-    return own and bool(buffer.dims)
-
-
 def _is_literal(buffer: Buffer) -> bool:
     return all(isinstance(d, int) for d in buffer.dims)
 
@@ -121,33 +115,13 @@ def _calls(program: Program) -> bool:
     return any(isinstance(s, Call) for s in statements(program.body))
 
 
-def _placed(program: Program) -> tuple[list[tuple[Buffer, Dim]], Dim]:
-    """(each buffer of the arena with its offset in doubles, the whole size).
-
-    Literal ones come first, so that their offsets are literal.
-    """
-    used = {s.buffer for s in statements(program.body) if isinstance(s, Store)}
-    used |= {a.buffer for a in _views(program.body)}
-    inside = [b for b in program.buffers if _in_arena(b) and b.name in used]
-    ordered = [b for b in inside if _is_literal(b)]
-    ordered += [b for b in inside if not _is_literal(b)]
-    placed: list[tuple[Buffer, Dim]] = []
-    offset: Dim = SLOTS if _calls(program) else 0
-    for buffer in ordered:
-        placed.append((buffer, offset))
-        offset = offset + _rounded(size_of(buffer.dims), buffer.dtype)
-    return placed, offset
-
-
-def _rounded(size: Dim, dtype: DType) -> Dim:
-    """So many elements in doubles, rounded up to a cache line."""
-    per_line = 64 // (dtype.bits // 8)
-    return dim_floordiv(size + (per_line - 1), per_line) * ALIGN
+def _arena(program: Program) -> Arena:
+    return arena(program, SLOTS if _calls(program) else 0)
 
 
 def arena_size(program: Program) -> Dim:
     """The doubles that the program's tiles and workspaces take; 0 where it has none."""
-    return _placed(program)[1]
+    return _arena(program).size
 
 
 def parameters(program: Program) -> tuple[str, ...]:
@@ -158,7 +132,7 @@ def parameters(program: Program) -> tuple[str, ...]:
     names = list(program.symbols)
     for place in ("input", "constant", "output"):
         names += [b.name for b in program.buffers if b.place == place and not b.alias]
-    if _placed(program)[1] != 0:
+    if arena_size(program) != 0:
         names.append(_arena_name(program))
     return tuple(names)
 
@@ -250,7 +224,7 @@ class _Kernel:
         self.buffers = {b.name: b for b in program.buffers}
         self.used = _names(program)
         self.arena = _fresh("arena", self.used)
-        self.placed, self.size = _placed(program)
+        self.places = _arena(program)
         self.flat: dict[str, str] = {}  # tile -> the arena as an array of its dtype
         self.lines: list[str] = []
         self.routines: dict[str, None] = {}
@@ -286,7 +260,7 @@ class _Kernel:
             (*head, *self.lines),
             tuple(self.printer.helpers),
             tuple(self.routines),
-            self.size,
+            self.places.size,
         )
 
     def _prelude(self) -> None:
@@ -305,9 +279,11 @@ class _Kernel:
             self.slots = _fresh("slots", self.used)
             words = arena_of(int64)
             self._emit(f"{self.slots} = {words}[:{SLOTS}]")
-        for buffer, offset in self.placed:
+        for buffer in self.program.buffers:
+            if buffer.name not in self.places.offsets:
+                continue
             base = arena_of(buffer.dtype)
-            start = _in_elements(offset, buffer.dtype)
+            start = _in_elements(self.places.offsets[buffer.name], buffer.dtype)
             if _is_literal(buffer):
                 self.flat[buffer.name] = base
                 self._emit(f"{buffer.name} = {dim_text(start)}")
