@@ -223,7 +223,8 @@ class _Fuser:
     def parts(
         self, members: Sequence[Unit], rows: dict[Unit, list[Unit]]
     ) -> list[list[Unit]]:
-        """The connected parts of a pass: joined by row edges or by a matrix that both read."""
+        """The connected parts of a pass: joined by row edges, by a large array that both read, or by
+        a sum that both add to."""
         parent: dict[Unit, Unit] = {u: u for u in members}
 
         def find(u: Unit) -> Unit:
@@ -243,21 +244,17 @@ class _Fuser:
             for producer in rows.get(unit, ()):
                 if producer in parent:
                     union(unit, producer)
-            for read in unit.reads:
-                if read.tensor.ndim >= 1 and self.big(read.tensor):
-                    key = (read.tensor, unit.node.place.section)
-                    if key in shared:
-                        union(unit, shared[key])
-                    else:
-                        shared[key] = unit
+            meets = [read.tensor for read in unit.reads if self.is_big(read.tensor)]
+            for tensor in [*meets, *([unit.out] if unit.adds else [])]:
+                union(unit, shared.setdefault((tensor, unit.node.place.section), unit))
         groups: dict[Unit, list[Unit]] = {}
         for unit in members:
             groups.setdefault(find(unit), []).append(unit)
         return list(groups.values())
 
-    def big(self, tensor: Tensor) -> bool:
+    def is_big(self, tensor: Tensor) -> bool:
         """Whether reading a tensor once rather than twice is worth sharing a loop."""
-        return tensor not in self.writers and nominal(tensor.type.size) >= NOMINAL
+        return bool(tensor.ndim) and nominal(tensor.type.size) >= NOMINAL
 
     # --------------------------------------------------------------------- score
 

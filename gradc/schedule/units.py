@@ -221,8 +221,10 @@ def _sums(graph: Graph) -> dict[Tensor, Tensor]:
             uses[o.tensor] = uses.get(o.tensor, 0) + 2
     found: dict[Tensor, Tensor] = {}
     for node in nodes:
-        if node.op.name != "add_n" or node.attrs.method or not node.out.ndim:
+        if node.op.name != "add_n" or not node.out.ndim:
             continue
+        if node.attrs.method not in ("", "accumulate_n"):
+            continue  # the caller's order of summation stands
         for t in node.inputs:
             if (
                 uses[t] == 1
@@ -357,7 +359,14 @@ class _Maker:
         same = identity(out.ndim)
         if node.op.name in ("input", "gate") or isinstance(form, View | Reshape | Fill):
             return
-        if out in self.sums.values():
+        if node.op.name == "add_n" and node.attrs.method == "accumulate_n" and out.ndim:
+            # one buffer, to which each term is added as soon as it is there
+            if out not in self.writers:
+                self.add(node, "fill", out.shape, [], init=0.0)
+            for t in node.inputs:
+                if self.sums.get(t) is not out:
+                    self.add(node, "map", out.shape, [(t, same)]).adds = True
+        elif out in self.sums.values():
             # its accumulated terms are written already; the others are added at the end
             rest = [t for t in node.inputs if self.sums.get(t) is not out]
             if rest:
