@@ -10,13 +10,13 @@ import base64
 import keyword
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradc.errors import InternalError
-from gradc.graph import Data, Graph, Node, Request, Tensor
+from gradc.graph import Data, Graph, Node, Request, Tensor, at, ordered
 from gradc.types import DType, Poly, TensorType, dim_text, symbols_of
 
 __all__ = ["write"]
@@ -38,11 +38,9 @@ class _Writer:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        roots = [*graph.roots(), *graph.names.values()]
         self.nodes = graph.nodes()
         known = {t for node in self.nodes for t in node.outputs}
         self.names = {n: t for n, t in graph.names.items() if t in known}
-        self.roots = [t for t in roots if t in known]
         self.variables: dict[Tensor, str] = {}
         self.taken = set(_RESERVED) | self._symbols()
         self.count = 0
@@ -60,7 +58,8 @@ class _Writer:
                 section = node.place.section
                 if section:
                     lines.append(f"with section({section!r}):")
-            lines.append(f"{'    ' if section else ''}{self._statement(node)}")
+            indent = "    " if section else ""
+            lines += [indent + line for line in self._statement(node)]
         if self.graph.request is not None:
             lines.append(self._request(self.graph.request))
         lines += self._aliases()
@@ -114,12 +113,56 @@ class _Writer:
                 self._take(tensor, name)
                 return
         while tensor not in self.variables:
-            self.count += 1
-            self._take(tensor, f"_{self.count}")
+            self._take(tensor, f"_{self._number()}")
 
     # -------------------------------------------------------------------- statements
 
-    def _statement(self, node: Node) -> str:
+    def _statement(self, node: Node) -> list[str]:
+        """The line of a node; a derivative of the user's is a `def` before it."""
+        functions = {
+            name: f"{name}_{self._number()}"
+            for name, value in node.attrs.items()
+            if callable(value) and not isinstance(value, DType)
+        }
+        lines: list[str] = []
+        for name, function in functions.items():
+            lines += self._definition(function, node.attrs.as_dict()[name], node)
+        return [*lines, self._line(node, functions)]
+
+    def _number(self) -> int:
+        self.count += 1
+        return self.count
+
+    def _definition(self, name: str, call: Callable[..., Any], node: Node) -> list[str]:
+        """The function of a `custom` node as a `def`: what it builds from arguments and cotangents.
+
+        Outputs stand for their cotangents, whose types they have.
+        """
+        known = frozenset(self.variables)
+        arguments = node.inputs[: len(node.inputs) - len(node.outputs)]
+        with at(node.place):
+            result = call(*arguments, *node.outputs)
+        listed = list(result) if isinstance(result, tuple | list) else [result]
+        built = ordered([t for t in listed if isinstance(t, Tensor)], known)
+        outer = dict(self.variables)
+        parameters = []
+        for tensor in (*arguments, *node.outputs):
+            parameters.append(f"_{self._number()}")
+            self.variables[tensor] = parameters[-1]
+        lines = [f"def {name}({', '.join(parameters)}):"]
+        for part in built:
+            for tensor in part.outputs:
+                self.variables[tensor] = f"_{self._number()}"
+            lines += ["    " + line for line in self._statement(part)]
+        values = [
+            self.variables[t] if isinstance(t, Tensor) else self._value(t)
+            for t in listed
+        ]
+        lines.append(f"    return {', '.join(values)}")
+        self.variables = outer
+        return lines
+
+    def _line(self, node: Node, functions: Mapping[str, str]) -> str:
         targets = ", ".join(self.variables[t] for t in node.outputs)
         if node.op.name == "input":
             return self._input(node, targets)
@@ -129,7 +172,10 @@ class _Writer:
         types = {t.type for t in (*node.inputs, *node.outputs)}
         if node.op.name in _INFIX and len(types) == 1 and not node.out.type.weak:
             return f"{targets} = {args[0]} {_INFIX[node.op.name]} {args[1]}"
-        args += [f"{name}={self._value(value)}" for name, value in node.attrs.items()]
+        args += [
+            f"{name}={functions.get(name) or self._value(value)}"
+            for name, value in node.attrs.items()
+        ]
         return f"{targets} = gc.{node.op.name}({', '.join(args)})"
 
     def _input(self, node: Node, variable: str) -> str:

@@ -115,20 +115,11 @@ class Reader(Definitions):
                     else:
                         self.statement_at_top(statement)
                     first = False
-            return self.finished()
+            return self.graph()
         except Stop:
             raise self.all_errors() from None
 
-    def all_errors(self) -> GradcErrors:
-        """The errors in the order of their places."""
-
-        def key(error: GradcError) -> tuple[int, int]:
-            place = error.location
-            return (place.line, place.column) if place else (0, 0)
-
-        return GradcErrors(sorted(self.errors, key=key))
-
-    def finished(self) -> Graph:
+    def graph(self) -> Graph:
         """The graph, once all is read without error."""
         if not self.errors:
             self.check_symbols()
@@ -148,6 +139,7 @@ class Reader(Definitions):
         if self.errors:
             raise self.all_errors()
         assert self.outputs is not None
+        self.finished = True
         names: dict[str, Tensor] = {}
         for t in self.inputs:
             names[t.name] = t

@@ -300,7 +300,14 @@ class Calls(Session):
             raise TypeMismatch(f"{where}: expected a function, found {kind_of(value)}")
 
         def call(*tensors: Any) -> Any:
-            return self._plain(self.apply(node, value, list(tensors), {}, ()))
+            try:
+                return self._plain(self.apply(node, value, list(tensors), {}, ()))
+            except Poisoned:
+                if (
+                    self.finished
+                ):  # asked for while gradients are built, after the reading
+                    raise self.all_errors() from None
+                raise
 
         call.__name__ = value.name
         return call
@@ -308,6 +315,8 @@ class Calls(Session):
     def _plain(self, value: Value) -> Any:
         if value is POISON:
             raise Poisoned
+        if value is None:
+            return None
         if isinstance(value, tuple | list):
             return tuple(self._plain(v) for v in value)
         return self.tensor(value)

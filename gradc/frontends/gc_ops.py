@@ -113,6 +113,9 @@ def _attribute(reader: Expressions, node: ast.expr, depth: int) -> Any:
         if isinstance(value, int | float | Poly):
             return -value
     if isinstance(node, ast.Name):
+        function = reader.function_named(node.id)
+        if function is not None:
+            return reader.as_callable(node, function, node.id)
         return reader.dimension(node.id, node)
     if isinstance(node, ast.BinOp) and type(node.op) in _SIGNS:
         a = _attribute(reader, node.left, depth + 1)

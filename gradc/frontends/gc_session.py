@@ -12,6 +12,7 @@ import numpy as np
 
 from gradc.errors import (
     GradcError,
+    GradcErrors,
     Source,
     Span,
     TypeMismatch,
@@ -90,6 +91,7 @@ class Session(ABC):
         self.facts_told: set[int] = set()
         self.statement: Span | None = None
         self.section = ""
+        self.finished = False
         self.depth = 0
         self.loops = 0
         self.steps = 0
@@ -173,6 +175,15 @@ class Session(ABC):
         """Tell an error past which nothing can be read."""
         self.report(error, node)
         return Stop()
+
+    def all_errors(self) -> GradcErrors:
+        """The errors in the order of their places."""
+
+        def key(error: GradcError) -> tuple[int, int]:
+            place = error.location
+            return (place.line, place.column) if place else (0, 0)
+
+        return GradcErrors(sorted(self.errors, key=key))
 
     def function_named(self, name: str) -> Definition | None:
         for frame in self.frame.chain():
