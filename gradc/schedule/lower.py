@@ -7,6 +7,8 @@ value's axes that are bound below L.
 
 from __future__ import annotations
 
+import builtins
+import keyword
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -58,6 +60,9 @@ Path = tuple[LoopItem, ...]
 NEVER = 1_000_000
 MEMORY, CACHE = 8, 2
 """What a store and a load cost in flops: of an array of full size, of a row or tile."""
+
+MEANT = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"np", "math"}
+"""Names that mean something in a printed kernel."""
 
 MODES: dict[str, StoreMode] = {
     "add": "+",
@@ -138,6 +143,7 @@ class _Lowering:
         self.pending: list[Stmt] = []
         self.symbols = _symbols(graph)
         self.taken.update(self.symbols)
+        self.taken.update(MEANT)
 
     # --------------------------------------------------------------------- names
 
@@ -168,7 +174,7 @@ class _Lowering:
         for tensor in self.graph.inputs:
             self.leaf(tensor)
         for output, tensor in self.units.outputs.items():
-            name = self.fresh(f"{output}")
+            name = self.fresh(tensor.name or output)
             self.buffers[name] = Buffer(name, tensor.dtype, tensor.shape, "output")
             self.output_names[name] = tensor
         self.place_all()
@@ -382,7 +388,12 @@ class _Lowering:
                 result += own
                 continue
             said = _statements_of(item)
-            if frozenset(said) != notes:
+            inner_notes = [
+                _statements_of(i) for i in item.body if isinstance(i, LoopItem)
+            ]
+            if len(inner_notes) > 1 and any(n != inner_notes[0] for n in inner_notes):
+                said = []  # each loop inside says what it computes
+            elif frozenset(said) != notes:
                 result += [Note(text) for text in said]
             inner = (*path, item)
             before, after = self.around(item, path)
