@@ -20,6 +20,7 @@ from gradc.ops.basic import iota, pull, reduce_sum, stop_gradient
 from gradc.ops.elementary import exp, log, power, sqrt
 from gradc.ops.elementwise import (
     absolute,
+    clip,
     equal,
     filled,
     isfinite,
@@ -99,7 +100,8 @@ def _logsumexp_vjp(node: Node, g: Tensor) -> Sequence[Bar]:
     (x,) = node.inputs
     axes = node.attrs.axes
     _, e, s = _shifted(x, axes)
-    share = pull(g, select(equal(s, 0), 0, 1.0 / s))
+    # s is 1 at least, but where all terms are 0, and so their shares
+    share = pull(g, 1.0 / clip(s, min=1.0))
     return [pull(restored(share, x, axes), e)]
 
 

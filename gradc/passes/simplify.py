@@ -107,7 +107,8 @@ def fold_cast(node: Node) -> Tensor | None:
 
 
 def drop_neutral(node: Node) -> Tensor | None:
-    """x * 1, x / 1, x ** 1 -> x; x * -1 -> -x; -(-x) -> x; x ** 2 -> x * x."""
+    """x * 1, x / 1, x ** 1 -> x; x * -1 -> -x; -(-x) -> x; x ** 2 -> x * x;
+    x ** 0 -> 1; x ** -1 -> 1 / x."""
     name = node.op.name
     if name == "negative":
         x = node.inputs[0]
@@ -119,6 +120,10 @@ def drop_neutral(node: Node) -> Tensor | None:
             return a
         if exponent == 2:
             return a * a
+        if exponent == 0:
+            return _filled(1, node.out)
+        if exponent == -1 and a.dtype.is_float:
+            return 1.0 / a
         if exponent == 0.5 and _nonnegative(a):
             op = lookup("sqrt")
             assert op is not None
@@ -165,6 +170,17 @@ def join_equal_terms(node: Node) -> Tensor | None:
         return None
     terms = [t if n == 1 else t * _filled(n, t) for t, n in counts.items()]
     return terms[0] if len(terms) == 1 else node.op(*terms, method="")
+
+
+def pull_by_mask(node: Node) -> Tensor | None:
+    """pull(select(c, 1, 0), slope) -> select(c, slope, 0): what a ramp's step lets through."""
+    mask, slope = node.inputs
+    if mask.op.name != "select":
+        return None
+    condition, yes, no = mask.inputs
+    if scalar_value(yes) != 1 or scalar_value(no) != 0:
+        return None
+    return mask.op(condition, slope, no)
 
 
 def multiply_reciprocal(node: Node) -> Tensor | None:
@@ -418,6 +434,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "multiply": (drop_neutral, pull_out_signs, multiply_reciprocal),
     "divide": (drop_neutral, pull_out_signs),
     "power": (drop_neutral,),
+    "pull": (pull_by_mask,),
     "broadcast": (compose_broadcast,),
     "transpose": (compose_transpose,),
     "reshape": (compose_reshape,),

@@ -191,6 +191,8 @@ def _node_range(node: Node, of: Callable[[Tensor], Range]) -> Range:
             (-INF if math.isnan(low) else low),
             (INF if math.isnan(high) else high),
         )
+        if _largest(node) is not None:
+            high = min(high, 0.0)
         return _both(a, b, low, high, a.masked and b.masked)
     if name == "add_n":
         total = a
@@ -248,6 +250,8 @@ def _node_range(node: Node, of: Callable[[Tensor], Range]) -> Range:
     if name in ROUNDING:
         return Range(a.low - 1, a.high + 1, a.finite, a.sure, True)
     if name == "reduce_sum":
+        if _holds_a_one(node):
+            return Range(1.0, INF, a.finite, a.sure)
         return Range(
             0.0 if a.low >= 0 else -INF,
             0.0 if a.high <= 0 else INF,
@@ -262,6 +266,31 @@ def _node_range(node: Node, of: Callable[[Tensor], Range]) -> Range:
         positive = a.low >= 0 and b.low >= 0
         return _both(a, b, 0.0 if positive else -INF, INF, a.masked or b.masked)
     return UNKNOWN
+
+
+def _largest(node: Node) -> Node | None:
+    """The maximum m of x's elements where `node` is x - m, with 0 for an infinite m (softmax)."""
+    x, shift = node.inputs
+    if node.op.name != "subtract" or shift.op.name != "broadcast":
+        return None
+    guarded = shift.inputs[0]
+    if guarded.op.name != "select":
+        return None
+    condition, largest, _ = guarded.inputs
+    if condition.op.name != "isfinite" or condition.inputs[0] is not largest:
+        return None
+    if largest.op.name != "reduce_max" or largest.inputs[0] is not x:
+        return None
+    return largest.node
+
+
+def _holds_a_one(node: Node) -> bool:
+    """Whether the terms of a sum are exp(x - m), of which the largest is 1."""
+    terms = node.inputs[0]
+    if terms.op.name != "exp" or terms.inputs[0].op.name != "subtract":
+        return False
+    largest = _largest(terms.inputs[0].node)
+    return largest is not None and bool(largest.attrs.axes == node.attrs.axes)
 
 
 def ranges(graph: Graph) -> dict[Tensor, Range]:
