@@ -613,7 +613,7 @@ _PLAIN = re.compile(r"[\w.]+(\([\w., ]*\))?|[\w.]+ [-+/@] [\w.]+")
 
 
 def statement(text: str, indent: int = 0) -> list[str]:
-    """The lines of a simple statement, or of the head of an `if`, `for` or `while`."""
+    """The lines of a simple statement, or of the head of an `if`, `for`, `while` or `with`."""
     margin = " " * indent
     left, equals, right = text.partition(" = ")
     if (
@@ -658,6 +658,8 @@ def _statement_doc(build: _Builder, node: ast.stmt) -> Doc:
     if isinstance(node, ast.If | ast.While):
         word = "if " if isinstance(node, ast.If) else "while "
         return [word, build.last(node.test), ":"]
+    if isinstance(node, ast.With):
+        return ["with ", build.doc(node.items[0].context_expr, STATEMENT), ":"]
     if isinstance(node, ast.For):
         return [
             "for ",
@@ -696,10 +698,10 @@ def indented(statements: Sequence[str], indent: int = 4) -> list[str]:
 
 
 def item(key: str, value: str, indent: int) -> list[str]:
-    """The lines of `key: value,` in a dictionary that has a line for each of its items."""
+    """The lines of `key: value,` (or `value,`) where each item of a display has a line."""
     builder = _Builder(value, indent)
     tree = ast.parse(value, mode="eval").body
-    doc = [f"{key}: ", builder.doc(tree, BRACKETS), ","]
+    doc = [f"{key}: " if key else "", builder.doc(tree, BRACKETS), ","]
     margin = " " * indent
     return (margin + _Writer(indent).write(doc, indent)).split("\n")
 

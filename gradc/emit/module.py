@@ -17,7 +17,7 @@ import jinja2
 
 from gradc.emit import layout
 from gradc.emit.constants import Constants, ConstantsView, definitions
-from gradc.emit.names import Namer, docstring, quoted
+from gradc.emit.names import RESERVED, Namer, docstring, quoted
 from gradc.emit.objective import ObjectiveView, objective_view
 from gradc.emit.parameters import Inputs
 from gradc.emit.symbols import legal_symbols, rename_symbols
@@ -427,8 +427,10 @@ class _Assembly:
         """The names inside an entry point."""
         out = self.options["out"]
         parameters = [*self.inputs.names, *self.options.values()]
-        namer = Namer(())
-        for name in [*parameters, "np"]:
+        namer = Namer(
+            [*RESERVED, *(r.name for e in self.module.entries for r in e.records)]
+        )
+        for name in parameters:
             namer.take(name)
         outputs = _outputs(entry)
         labels: dict[Tensor, str] = {}

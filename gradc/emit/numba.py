@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gradc.emit import blassource, layout, mathsource
@@ -61,7 +61,9 @@ class NumbaTarget:
 
     def add(self, entry: Entry, outputs: Sequence[Tensor]) -> None:
         """Schedule an entry's graph and print its kernel."""
-        scheduled = schedule(entry.graph, f"_{entry.name}", self.level)
+        named = {o.tensor: o for o in reversed(entry.graph.outputs)}
+        graph = replace(entry.graph, outputs=tuple(named[t] for t in outputs))
+        scheduled = schedule(graph, f"_{entry.name}", self.level)
         for t in scheduled.constants.values():
             self.constants.name(t.attrs.value)
         source = numba_kernel(
@@ -69,18 +71,16 @@ class NumbaTarget:
         )
         self.kernels[entry.name] = (scheduled, source)
         if scheduled.failures:
-            self.failures.append(f"{quoted(f'_{entry.name}')}: (")
+            self.failures.append(f"{quoted(f'_{entry.name}')}: [")
             for failure in scheduled.failures:
                 span = failure.node.place.statement
                 statement = failure.node.op.name if span is None else self.texts(span)
                 kind = "index"
                 if failure.kind != "index":
                     kind = LINALG.get(failure.node.op.name, SINGULAR)
-                self.failures += layout.statement(
-                    f"({quoted(kind)}, {quoted(statement)}),"[:-1], 4
-                )
-                self.failures[-1] += ","
-            self.failures.append("),")
+                pair = f"({quoted(kind)}, {quoted(statement)})"
+                self.failures += layout.item("", pair, 4)
+            self.failures.append("],")
 
     def annotation(self, buffer: Buffer) -> str:
         """The type of a kernel's parameter: `F2`, `float`."""
@@ -170,14 +170,13 @@ class NumbaTarget:
     ) -> list[str]:
         """The texts of a kernel's arguments."""
         inputs = {t: scope.inputs[k] for k, t in enumerate(entry.graph.inputs)}
-        results = dict(zip(scope.outputs, scope.results, strict=True))
         texts = dict(scope.sizes)
         texts |= {b: inputs[t] for b, t in scheduled.inputs.items()}
         texts |= {
             b: self.constants.name(t.attrs.value)
             for b, t in scheduled.constants.items()
         }
-        texts |= {b: results[t] for b, t in scheduled.outputs.items()}
+        texts |= dict(zip(scheduled.outputs, scope.results, strict=True))
         return [texts.get(p, arena) for p in source.parameters]
 
     def view(self) -> dict[str, Any]:

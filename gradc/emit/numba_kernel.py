@@ -391,9 +391,11 @@ class _Kernel:
 
     def _negation(self, cond: Expr) -> str:
         """Text that is true where the bool `cond` is false."""
-        if isinstance(cond, Apply) and all(a.dtype.is_integer for a in cond.args):
+        if isinstance(cond, Apply):
+            exact = all(a.dtype.is_integer for a in cond.args)
+            exact = exact or cond.op in ("equal", "not_equal")  # also of NaN
             opposite = _OPPOSITES.get(cond.op)
-            if opposite:
+            if opposite and exact:
                 return self._fit(replace(cond, op=opposite))[0]
         text, level = self._fit(cond)
         return f"not {text}" if level >= PRECEDENCE["not"] else f"not ({text})"
