@@ -29,6 +29,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gradc.emit import layout
+from gradc.emit.kernel_bodies import (
+    Block,
+    accesses,
+    is_row,
+    lane_totals,
+    loads,
+    private_names,
+)
 from gradc.emit.printer import Printer, cast_text, number_text, wrapped
 from gradc.errors import InternalError
 from gradc.schedule.buffers import Arena, arena
@@ -37,7 +45,6 @@ from gradc.schedule.program import (
     PRECEDENCE,
     ROUTINES,
     Apply,
-    AxisValue,
     Buffer,
     Call,
     Check,
@@ -60,7 +67,6 @@ from gradc.schedule.program import (
     infix,
     lin_text,
     statements,
-    walk,
 )
 from gradc.types import (
     Dim,
@@ -171,7 +177,7 @@ class _Scope:
     depth: int
     axes: Mapping[str, Lin] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
-    blocks: tuple[_Block, ...] = ()
+    blocks: tuple[Block, ...] = ()
 
     def deeper(self) -> _Scope:
         return replace(self, depth=self.depth + 1)
@@ -181,15 +187,6 @@ class _Scope:
 
     def renamed(self, names: Mapping[str, str]) -> _Scope:
         return replace(self, names={**self.names, **names})
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """An open block loop: its axis, its inner axes over the rows, its slices by buffer."""
-
-    axis: str
-    inner: frozenset[str]
-    slices: Mapping[str, str]
 
 
 def _substituted(index: Lin, axes: Mapping[str, Lin]) -> Lin:
@@ -228,7 +225,7 @@ class _Kernel:
         self.flat: dict[str, str] = {}  # tile -> the arena as an array of its dtype
         self.lines: list[str] = []
         self.routines: dict[str, None] = {}
-        self.read = {load.buffer for load in _loads_of(program.body)}
+        self.read = {load.buffer for load in loads(program.body)}
         self.slots = ""
         self.keys: set[str] = set()  # local variables that hold keys of numbers
         self.hoisted = 0
@@ -413,7 +410,7 @@ class _Kernel:
             self._plain_loop(loop, scope)
 
     def _plain_loop(self, loop: Loop, scope: _Scope) -> None:
-        totals = _lane_totals(loop, self.buffers) if loop.mode == "lanes" else {}
+        totals = lane_totals(loop, self.buffers) if loop.mode == "lanes" else {}
         body = list(loop.body)
         for place, store in totals.items():
             body[place] = self._total_begun(store)
@@ -475,9 +472,9 @@ class _Kernel:
             if isinstance(s, Loop) and s.extent == symbol(loop.rows)
         )
         slices: dict[str, str] = {}
-        block = _Block(loop.axis, inner, slices)
-        for name, index in _accesses(loop.body):
-            if name in slices or name in self.flat or not _is_row(index, block):
+        block = Block(loop.axis, inner, slices)
+        for name, index in accesses(loop.body):
+            if name in slices or name in self.flat or not is_row(index, block):
                 continue
             slices[name] = _fresh(f"{name}_{loop.axis}", self.used)
             rows = f"{loop.axis} : {loop.axis} + {loop.rows}"
@@ -504,7 +501,7 @@ class _Kernel:
         for k in range(count):
             names = {
                 name: _fresh(f"{name}_{k}", self.used)
-                for name in _private(loop.body, self.buffers)
+                for name in private_names(loop.body, self.buffers)
             }
             inside = scope.deeper().axis(axis, Lin(k, ((axis, 1),)))
             rows.append(inside.renamed(names))
@@ -664,7 +661,7 @@ class _Kernel:
     ) -> tuple[str, Sequence[Index]]:
         """The slice of the innermost block that the access lies in, and the index within."""
         for block in reversed(self.scope.blocks):
-            if name in block.slices and _is_row(index, block):
+            if name in block.slices and is_row(index, block):
                 first = index[0]
                 assert isinstance(first, Lin)
                 kept = tuple(t for t in first.terms if t[0] != block.axis)
@@ -855,121 +852,6 @@ def _slice_text(start: Dim, stop: Dim) -> str:
     a, b = dim_text(start), dim_text(stop)
     simple = dim_level(start) == ATOM and dim_level(stop) == ATOM
     return f"{a}:{b}" if simple else f"{a} : {b}"
-
-
-# ------------------------------------------------------------------- bodies, looked at
-
-
-def _views(body: Sequence[Stmt]) -> Iterator[View]:
-    """The views that library calls are given."""
-    for s in statements(body):
-        if isinstance(s, Call):
-            yield from (a for a in s.args if isinstance(a, View))
-
-
-def _expressions(body: Sequence[Stmt]) -> Iterator[Expr]:
-    """All expressions, in program order; of an index, those that are no affine form."""
-    for s in statements(body):
-        if isinstance(s, Let):
-            yield s.expr
-        elif isinstance(s, Store):
-            yield s.expr
-            yield from (i for i in s.index if not isinstance(i, Lin))
-        elif isinstance(s, If | While | Check):
-            yield s.cond
-        elif isinstance(s, Call):
-            for a in s.args:
-                if isinstance(a, View):
-                    yield from (i for i in a.index if not isinstance(i, Lin))
-                elif not isinstance(a, str):
-                    yield a
-
-
-def _loads_of(body: Sequence[Stmt]) -> Iterator[Load]:
-    for expr in _expressions(body):
-        yield from (e for e in walk(expr) if isinstance(e, Load))
-
-
-def _accesses(body: Sequence[Stmt]) -> Iterator[tuple[str, tuple[Index, ...]]]:
-    """(buffer, index) of all stores and then of all loads of arrays."""
-    for s in statements(body):
-        if isinstance(s, Store):
-            yield s.buffer, s.index
-    for load in _loads_of(body):
-        if load.index:
-            yield load.buffer, load.index
-
-
-def _is_row(index: Sequence[Index], block: _Block) -> bool:
-    """Whether the access is to row `inner` of the block: `[n + i, ...]`, n nowhere else."""
-    if not index or not isinstance(index[0], Lin):
-        return False
-    first = dict(index[0].terms)
-    rest = first.keys() - {block.axis}
-    if index[0].offset != 0 or len(index[0].terms) != 2 or first.get(block.axis) != 1:
-        return False
-    (inner,) = rest
-    if inner not in block.inner or first[inner] != 1:
-        return False
-    return not any(block.axis in _axes_of(i) for i in index[1:])
-
-
-def _axes_of(index: Index) -> set[str]:
-    if isinstance(index, Lin):
-        return {axis for axis, _ in index.terms}
-    found: set[str] = set()
-    for e in walk(index):
-        if isinstance(e, AxisValue):
-            found.add(e.axis)
-        elif isinstance(e, Load):
-            for i in e.index:
-                if isinstance(i, Lin):
-                    found |= {axis for axis, _ in i.terms}
-    return found
-
-
-def _lane_totals(loop: Loop, buffers: Mapping[str, Buffer]) -> dict[int, Store]:
-    """Stores of a lanes loop that combine into one element in all its rounds, by place.
-
-    They are sums into arrays, and maxima and minima of floats. Only where nothing else in the loop
-    touches the buffer.
-    """
-    touched: dict[str, int] = {}
-    for s in statements(loop.body):
-        if isinstance(s, Store):
-            touched[s.buffer] = touched.get(s.buffer, 0) + 1
-    for e in _loads_of(loop.body):
-        touched[e.buffer] = touched.get(e.buffer, 0) + 1
-    found: dict[int, Store] = {}
-    for place, s in enumerate(loop.body):
-        if not isinstance(s, Store) or touched[s.buffer] != 1:
-            continue
-        dtype = s.expr.dtype
-        is_array = bool(s.index) or buffers[s.buffer].place == "output"
-        is_sum = s.mode == "+" and dtype.is_inexact and is_array
-        is_extreme = s.mode in ("max", "min") and dtype.is_float
-        if (is_sum or is_extreme) and all(
-            isinstance(i, Lin) and loop.axis not in _axes_of(i) for i in s.index
-        ):
-            found[place] = s
-    return found
-
-
-def _loads(expr: Expr) -> bool:
-    return any(isinstance(e, Load) for e in walk(expr))
-
-
-def _private(body: Sequence[Stmt], buffers: Mapping[str, Buffer]) -> list[str]:
-    """Names that each row of a jammed loop has for itself: lets, and scalars set there."""
-    names: dict[str, None] = {}
-    for s in statements(body):
-        if isinstance(s, Let):
-            names[s.name] = None
-        elif isinstance(s, Store) and s.mode == "=":
-            buffer = buffers[s.buffer]
-            if not buffer.dims and buffer.place != "output":
-                names[s.buffer] = None
-    return list(names)
 
 
 # ------------------------------------------------------------------------------ text

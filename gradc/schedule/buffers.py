@@ -15,22 +15,16 @@ e            3..4                  0        0
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradc.schedule.program import (
     Call,
-    Check,
-    Expr,
-    If,
-    Let,
-    Lin,
     Load,
     Program,
     Stmt,
     Store,
     View,
-    While,
+    expressions,
     statements,
     walk,
 )
@@ -133,31 +127,13 @@ def _lives(program: Program) -> dict[str, tuple[int, int]]:
 
 
 def buffers_of(root: Stmt) -> tuple[str, ...]:
-    """The buffers that a statement and those inside it use, each once, in program order."""
+    """The buffers that a statement and those inside it use, each once: those stored to come first."""
     found: dict[str, None] = {}
     for s in statements((root,)):
-        exprs: list[Expr] = []
-        if isinstance(s, Let):
-            exprs.append(s.expr)
-        elif isinstance(s, Store):
+        if isinstance(s, Store):
             found[s.buffer] = None
-            exprs.append(s.expr)
-            exprs += _gathered(s.index)
-        elif isinstance(s, If | While | Check):
-            exprs.append(s.cond)
         elif isinstance(s, Call):
-            for arg in s.args:
-                if isinstance(arg, View):
-                    found[arg.buffer] = None
-                    exprs += _gathered(arg.index)
-                elif not isinstance(arg, str):
-                    exprs.append(arg)
-        for expr in exprs:
-            for e in walk(expr):
-                if isinstance(e, Load):
-                    found[e.buffer] = None
+            found |= dict.fromkeys(a.buffer for a in s.args if isinstance(a, View))
+    for expr in expressions((root,)):
+        found |= dict.fromkeys(e.buffer for e in walk(expr) if isinstance(e, Load))
     return tuple(found)
-
-
-def _gathered(index: Sequence[Lin | Expr]) -> list[Expr]:
-    return [i for i in index if not isinstance(i, Lin)]

@@ -72,6 +72,7 @@ __all__ = [
     "children",
     "dim_level",
     "expression_text",
+    "expressions",
     "fold",
     "index_text",
     "infix",
@@ -382,6 +383,24 @@ def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
             stack += reversed(s.body)
         elif isinstance(s, If):
             stack += reversed(s.then + s.orelse)
+
+
+def expressions(body: Sequence[Stmt]) -> Iterator[Expr]:
+    """All expressions, in program order; of an index, those that are no affine form."""
+    for s in statements(body):
+        if isinstance(s, Let):
+            yield s.expr
+        elif isinstance(s, Store):
+            yield s.expr
+            yield from (i for i in s.index if not isinstance(i, Lin))
+        elif isinstance(s, If | While | Check):
+            yield s.cond
+        elif isinstance(s, Call):
+            for a in s.args:
+                if isinstance(a, View):
+                    yield from (i for i in a.index if not isinstance(i, Lin))
+                elif not isinstance(a, str):
+                    yield a
 
 
 # ----------------------------------------------------------------------------- text
