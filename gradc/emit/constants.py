@@ -64,8 +64,8 @@ def _float_text(value: Any, dtype: DType) -> str:
         narrow = np.float16 if dtype.bits == 16 else np.float32
         short = float(str(narrow(number)))
         if narrow(short) == narrow(number):
-            return repr(short)
-    return repr(number)
+            number = short
+    return repr(number).replace("e+", "e")
 
 
 def array_text(array: np.ndarray[Any, Any], dtype: DType) -> str:

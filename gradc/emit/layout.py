@@ -345,7 +345,7 @@ class _Builder:
             return ast.get_source_segment(self.text, e) or _quoted(e.value)
         if isinstance(e.value, float) and e.value == float("inf"):
             return "1e309"
-        return repr(e.value)
+        return repr(e.value).replace("e+", "e")
 
     def separated(self, items: Sequence[Doc]) -> Doc:
         parts: list[Doc] = []
@@ -485,7 +485,7 @@ class _Builder:
     def bare_tuple(self, e: ast.Tuple) -> Doc:
         items = [self.doc(i, BRACKETS) for i in e.elts]
         if len(items) == 1:
-            return ["(", items[0], ",)"]
+            return _Group(["(", _Indent([SOFT, items[0], ","]), SOFT, ")"])
         inside = self.separated(items)
         return _Group([_IfBroken("("), _Indent([SOFT, inside]), SOFT, _IfBroken(")")])
 

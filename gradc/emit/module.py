@@ -290,7 +290,7 @@ class _Assembly:
             **parts,
         )
         text = environment().get_template("python/module.py.j2").render(view=view)
-        return Emitted(text.rstrip("\n") + "\n", data)
+        return Emitted(_without_unused(text, view.imports), data)
 
     def exports(self) -> list[str]:
         names = ["GRADC", "INPUTS", "OUTPUTS", *(e.name for e in self.module.entries)]
@@ -555,6 +555,15 @@ def _renamed(entry: Entry, names: Mapping[str, str]) -> Entry:
         for r in entry.records
     )
     return replace(entry, graph=graph, records=records)
+
+
+def _without_unused(text: str, imports: Sequence[str]) -> str:
+    """The text without the imports whose name it does not use."""
+    for line in filter(None, imports):
+        name = line.split()[-1]
+        if not re.search(rf"\b{name}\b", text.replace(f"\n{line}\n", "\n", 1)):
+            text = text.replace(f"\n{line}\n", "\n", 1)
+    return text.rstrip("\n") + "\n"
 
 
 def _export_key(name: str) -> tuple[int, str]:

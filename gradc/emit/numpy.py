@@ -439,6 +439,9 @@ class _Function:
             chained = re.search(r"[\])]\.", operands[k].text)
             if chained and f"_{k}_operand_." in raw and self.can_name(operands[k]):
                 self.name_it(operands[k], node)
+        if node.op.name in ("equal", "not_equal") and node.inputs[0] is node.inputs[1]:
+            sign = "~" if node.op.name == "equal" else ""
+            raw = f"{sign}np.isnan(_0_operand_)"
         return _normal(_SLOT.sub(lambda m: operands[int(m[1])].atom, raw))
 
     def long_sum(self, node: Node) -> None:
