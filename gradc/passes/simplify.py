@@ -294,7 +294,7 @@ def compose_reshape(node: Node) -> Tensor | None:
 
 
 def compose_sum(node: Node) -> Tensor | None:
-    """sum(sum(x)) -> one sum; sum(broadcast(x)) -> x * n; no axes -> x."""
+    """sum(sum(x)) -> one sum; sum(broadcast(x)) -> x * n; sum(-x) -> -sum(x); no axes -> x."""
     axes = node.attrs.axes
     x = node.inputs[0]
     if not axes:
@@ -324,6 +324,8 @@ def compose_sum(node: Node) -> Tensor | None:
         return summed * convert_size(count, summed)
     if x.op.name == "contract":
         return sum_contract(x, axes)
+    if x.op.name == "negative":
+        return -reduce_sum(x.inputs[0], axes=axes)
     return None
 
 

@@ -71,7 +71,7 @@ def matrix_product(node: Node) -> Product | None:
     first, second = (form.rhs, form.lhs) if swap else (form.lhs, form.rhs)
     left = _transposed(first, batch, rows, inner)
     right = _transposed(second, batch, inner, columns)
-    if left is None or right is None or not _in_front(form.out, batch):
+    if left is None or right is None or not _is_matrix(form.out, (rows, columns)):
         return None
     return Product(swap, batch, rows, columns, inner, left, right)
 
@@ -82,8 +82,8 @@ def _transposed(
     rows: Sequence[int],
     columns: Sequence[int],
 ) -> bool | None:
-    """Whether a factor lies transposed, or None where its groups don't lie together."""
-    if not _in_front(labels, batch):
+    """Whether a factor lies transposed, or None where it is no matrix for BLAS."""
+    if not _is_matrix(labels, (rows, columns)):
         return None
     rest = [v for v in labels if v not in batch]
     if rest == [*rows, *columns]:
@@ -91,6 +91,10 @@ def _transposed(
     return True if rest == [*columns, *rows] else None
 
 
-def _in_front(labels: Sequence[int], batch: Sequence[int]) -> bool:
-    """Whether the batch labels come first (in any order)."""
-    return set(labels[: len(batch)]) == set(batch)
+def _is_matrix(labels: Sequence[int], groups: Sequence[Sequence[int]]) -> bool:
+    """Whether each group of labels lies together, and the last label is one of theirs."""
+    for group in groups:
+        first = labels.index(group[0])
+        if tuple(labels[first : first + len(group)]) != tuple(group):
+            return False
+    return any(labels[-1] in group for group in groups)

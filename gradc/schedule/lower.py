@@ -16,7 +16,7 @@ import numpy as np
 
 from gradc.errors import InternalError
 from gradc.graph import Graph, Node, Tensor
-from gradc.ops.loops import Contract, Elementwise, Fill
+from gradc.ops.loops import Affine, Contract, Elementwise, Fill
 from gradc.schedule.calls import call_statements
 from gradc.schedule.fuse import BLOCK, Item, LoopItem, fuse, separate
 from gradc.schedule.program import (
@@ -96,7 +96,8 @@ class Scheduled:
 class _Value:
     """Where a tensor lives: `let` (by name), `sum` (a local accumulator), or a buffer.
 
-    `kept` are the tensor's dimensions that the buffer has; `body` is the path of the definition.
+    `kept` are the tensor's dimensions that the buffer has; `body` is the path of the definition,
+    `level` that of the deepest body which has all uses too.
     `again` is what it costs to compute the value anew from what is at hand; uses outside `body` of
     a value without a buffer do that.
     """
@@ -105,6 +106,7 @@ class _Value:
     kept: tuple[int, ...] = ()
     tiled: frozenset[int] = frozenset()
     body: Path = ()
+    level: Path = ()
     local: bool = False
     buffer: str = ""
     total: str = ""
@@ -267,7 +269,7 @@ class _Lowering:
                 kept.append(d)
                 if k is not None and first.blocks.get(k) in bound:
                     tiled.append(d)
-        value = _Value("", tuple(kept), frozenset(tiled), home)
+        value = _Value("", tuple(kept), frozenset(tiled), home, level)
         self.values[tensor] = value
         single = len(writers) == 1
         nonlocal_use = not all(self.is_in(u, home) for u, _ in uses)
@@ -318,6 +320,9 @@ class _Lowering:
             value.kept = tuple(range(tensor.ndim))
             value.tiled = frozenset()
             return
+        if not rooted:
+            accesses = [store, *(read.index for _, read in uses)]
+            value.kept = self.in_order(first, accesses, value.kept)
         name = self.tensor_name(tensor)
         dims = tuple(BLOCK if d in tiled else tensor.shape[d] for d in value.kept)
         literal = bool(tiled) and all(isinstance(d, int) for d in dims)
@@ -325,6 +330,26 @@ class _Lowering:
             name, tensor.dtype, dims, "tile" if literal else "workspace"
         )
         value.buffer = name
+
+    def in_order(
+        self, writer: Unit, accesses: Sequence[Sequence[object]], kept: Sequence[int]
+    ) -> tuple[int, ...]:
+        """A buffer's dimensions: those of the outer loops that write it first, those that library
+        calls take as a whole last."""
+        whole = {d for index in accesses for d, i in enumerate(index) if i is WHOLE}
+        depth = {loop.axis: k for k, loop in enumerate(self.paths[writer])}
+
+        def level(d: int) -> int:
+            index = accesses[0][d]
+            if d in whole or not isinstance(index, Affine):
+                return len(depth)
+            if whole:
+                return 0
+            return min(
+                (depth[writer.bound[a]] for a, _ in index.terms), default=len(depth)
+            )
+
+        return tuple(sorted(kept, key=level))
 
     def cost_again(self, unit: Unit, users: Sequence[Unit]) -> int:
         """The flops of computing an elementwise value anew where `users` need it (none: anywhere).
@@ -347,9 +372,17 @@ class _Lowering:
                 value.local and users and all(self.is_in(u, value.body) for u in users)
             ):
                 continue
+            elif value.buffer and self.at_hand(value, users):
+                total += 1
             else:
-                total += 1 if value.buffer else value.again
+                total += value.again
         return min(total, NEVER)
+
+    def at_hand(self, value: _Value, users: Sequence[Unit]) -> bool:
+        """Whether a buffer holds what `users` (none: any unit there is) need."""
+        if not value.level:
+            return True
+        return bool(users) and all(self.is_in(u, value.level) for u in users)
 
     def is_in(self, unit: Unit, body: Path) -> bool:
         """Whether a unit stands in a body, or in a loop inside it."""
@@ -474,8 +507,6 @@ class _Lowering:
 
     def index(self, unit: Unit, index: object, tiled: bool = False) -> Lin:
         """An index over a unit's axes as one over loop variables; in a tile, without the block's."""
-        from gradc.ops.loops import Affine
-
         if not isinstance(index, Affine):
             raise InternalError(f"{unit}: an index for a whole dimension")
         terms: list[tuple[str, Dim]] = []
