@@ -26,6 +26,7 @@ from gradc.ops.elementwise import (
     isfinite,
     less,
     maximum,
+    mul_no_nan,
     not_equal,
     select,
     typed_operands,
@@ -142,7 +143,7 @@ def _weighted_logsumexp(x: Tensor, b: TensorLike, axis: Axes, keepdims: bool) ->
     axes = axes_of(axis, tensor.ndim)
     seen = select(equal(weights, 0), -np.inf, tensor)
     shift, e, _ = _shifted(seen, axes)
-    found = log(total(pull(weights, e), axes)) + shift
+    found = log(total(mul_no_nan(e, weights), axes)) + shift
     return kept(found, tensor, axes, keepdims)
 
 
@@ -454,7 +455,7 @@ def softmax_cross_entropy(
 ) -> Tensor:
     """-sum(labels * log_softmax(logits)) over `axis`; a label of 0 takes no part."""
     x, p = operands(_float(logits), labels)
-    return -sum_(pull(p, log_softmax(x, axis)), axis)
+    return -sum_(mul_no_nan(log_softmax(x, axis), p), axis)
 
 
 def _row_of(ids: Tensor, x: Tensor, axis: int) -> Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradc.errors import ShapeError, TypeMismatch, UnsupportedError
 from gradc.graph import Node, Tensor
-from gradc.ops.basic import broadcast, cast, constant, pull, reshape
+from gradc.ops.basic import broadcast, cast, constant, reshape
 from gradc.ops.basic import copy as copy_op
 from gradc.ops.functions import (
     TensorLike,
@@ -71,6 +71,7 @@ __all__ = [
     "logical_or",
     "maximum",
     "minimum",
+    "mul_no_nan",
     "multiply",
     "negative",
     "not_equal",
@@ -942,11 +943,24 @@ def div_no_nan(x: TensorLike, y: TensorLike) -> Tensor:
     return select(empty, 0, a / select(empty, 1, b))
 
 
+_mul_no_nan = elementwise(
+    "mul_no_nan",
+    numpy=lambda x, y: np.where(y == 0, np.zeros((), np.asarray(y).dtype), x * y),
+    partials=lambda x, y, out: [y, x],
+    accepts=FLOATS,
+    expand=lambda node: select(
+        equal(node.inputs[1], 0), 0, node.inputs[0] * node.inputs[1]
+    ),
+    finite=True,
+    doc="x * y, 0 where y is 0 even if x is NaN or infinite.",
+)
+
+
 @function("mul_no_nan")
 def mul_no_nan(x: TensorLike, y: TensorLike) -> Tensor:
     """x * y, 0 where y is 0 even if x is NaN or infinite."""
     a, b = typed_operands(np.multiply, x, y)
-    return pull(b, a) if a.dtype.is_inexact else a * b
+    return _mul_no_nan(a, b) if a.dtype.is_float else a * b
 
 
 # ------------------------------------------------------------------------ constant arrays

@@ -55,7 +55,7 @@ def _scipy(name: str) -> Callable[..., Any]:
     """The function of scipy.special, imported when it is called, in the operand's dtype."""
 
     def evaluate(*operands: Any) -> Any:
-        from scipy import special  # type: ignore[import-untyped]
+        from scipy import special
 
         found = getattr(special, name)(*operands)
         return np.asarray(found, np.asarray(operands[-1]).dtype)
