@@ -1,0 +1,358 @@
+"""Data on the command line: `data.npz X=features.csv y=labels.csv:diagnosis l2=0.1`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gradc.cli.report import UsageProblem
+from gradc.errors import GradcError, SourceError
+from gradc.graph import Graph, Tensor
+from gradc.ops.evaluator import bind_sizes
+from gradc.types import DType, evaluate_dim, symbols_of
+
+__all__ = ["called", "read_data"]
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+MAX_NUMBER = 1000
+"""Characters of a number; more is no number."""
+
+
+def read_data(
+    words: Sequence[str], graph: Graph, *, partial: bool = False
+) -> dict[Tensor, Array]:
+    """The data of a graph's inputs, in their dtypes. Inputs with a default may be left out.
+
+    A word is `FILE.npz` (arrays by the names of inputs, others are left alone), or `NAME=` a
+    number, a `.npy` file, `FILE.npz:key`, or a `.csv` or `.tsv` file, where `:column` takes a
+    column, `:a,b` several. A number fills an array whose sizes the others tell. `partial` lets
+    any input be missing.
+    """
+    inputs = {_name(t): t for t in graph.inputs}
+    found: dict[Tensor, Array] = {}
+    fills: dict[Tensor, tuple[str, Array]] = {}
+    seen: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            arrays = _archive(word, word)
+            seen += arrays.files
+            for key in arrays.files:
+                if key in inputs:
+                    tensor = inputs[key]
+                    array = _member(arrays, key, word)
+                    found[tensor] = _typed(array, tensor, f"{word}:{key}")
+            continue
+        if name not in inputs:
+            raise _unknown(name, inputs)
+        tensor = inputs[name]
+        fills.pop(tensor, None)
+        number = _number(value, tensor.dtype)
+        if number is None:
+            found[tensor] = _typed(_from_file(value, tensor), tensor, value)
+        elif tensor.ndim:
+            found.pop(tensor, None)
+            fills[tensor] = (value, number)
+        else:
+            found[tensor] = number
+    for tensor, (text, number) in fills.items():
+        found[tensor] = _filled(tensor, text, number, graph.inputs, found)
+    if not partial:
+        for name, tensor in inputs.items():
+            if tensor not in found and tensor.attrs.default is None:
+                raise _missing(name, tensor, seen)
+    return found
+
+
+def called(entry: Callable[..., Any], module: Any, data: Mapping[Tensor, Any]) -> Any:
+    """An entry point of a module, called with data. GradcError where they don't suit it."""
+    parameters = dict(zip(module.plan.graph.inputs, module.INPUTS, strict=True))
+    arguments = {parameters[t]: v for t, v in data.items()}
+    try:
+        return entry(**arguments)
+    except (TypeError, ValueError, IndexError, np.linalg.LinAlgError) as error:
+        raise GradcError(" ".join(str(error).split()), code="bad-data") from error
+
+
+def _name(tensor: Tensor) -> str:
+    return str(tensor.attrs.name)
+
+
+def _unknown(name: str, inputs: Mapping[str, Tensor]) -> UsageProblem:
+    near = get_close_matches(name, inputs, 1)
+    names = ", ".join(inputs) or "none"
+    return UsageProblem(
+        f"no input is called {name!r}",
+        code="unknown-name",
+        hint=f"did you mean {near[0]}?" if near else f"inputs are {names}",
+    )
+
+
+def _missing(name: str, tensor: Tensor, seen: Sequence[str]) -> UsageProblem:
+    near = get_close_matches(name, seen, 1)
+    a_number = f"{name}=0" if not tensor.ndim else f"{name}=FILE.npy or {name}=FILE.csv"
+    return UsageProblem(
+        f"no data for the input {name}, which is {tensor.type}",
+        code="missing-input",
+        hint=f"the file has {near[0]}" if near else f"give {a_number}",
+    )
+
+
+# ---------------------------------------------------------------------------- values
+
+
+def _number(text: str, dtype: DType) -> Array | None:
+    """A number as an array of rank 0 in this dtype; None where the text is none."""
+    word = text.strip()
+    if not word or len(word) > MAX_NUMBER:
+        return None
+    if word.lower() in ("true", "false"):
+        return np.asarray(word.lower() == "true").astype(dtype.name)
+    for kind in (int, float, complex):
+        try:
+            value = kind(word)
+        except (ValueError, OverflowError):
+            continue
+        return _converted(value, dtype, text)
+    return None
+
+
+def _converted(value: Any, dtype: DType, text: str) -> Array:
+    """A Python number in a dtype, which must hold it."""
+    try:
+        with np.errstate(all="ignore"):
+            number = np.asarray(dtype.numpy.type(value))
+            exact = dtype.is_inexact or number.item() == value
+    except (OverflowError, ValueError, TypeError):
+        exact = False
+    if not exact:
+        raise GradcError(f"{text}: {dtype} can't hold this number", code="bad-data")
+    return number
+
+
+def _typed(array: Array, tensor: Tensor, where: str) -> Array:
+    """An array in the dtype of an input: floats are rounded, integers must be exact."""
+    dtype = tensor.dtype
+    if array.dtype.kind not in "biufc":
+        raise GradcError(
+            f"{where}: expected numbers for {_name(tensor)}, found {array.dtype}",
+            code="bad-data",
+        )
+    if array.dtype.kind == "c" and not dtype.is_complex:
+        raise GradcError(
+            f"{where}: complex numbers for {_name(tensor)}, which is {tensor.type}",
+            code="bad-data",
+        )
+    with np.errstate(all="ignore"):
+        result = array.astype(dtype.name)
+        if not dtype.is_inexact and not np.array_equal(result, array):
+            raise GradcError(
+                f"{where}: {_name(tensor)} is {tensor.type}, and not all numbers fit {dtype}",
+                code="bad-data",
+            )
+    return result
+
+
+def _filled(
+    tensor: Tensor,
+    text: str,
+    number: Array,
+    inputs: Sequence[Tensor],
+    found: Mapping[Tensor, Array],
+) -> Array:
+    """An array of one number, where the other data tell its shape."""
+    sizes = bind_sizes(inputs, found)
+    for dim in tensor.shape:
+        for s in symbols_of(dim):
+            if s not in sizes:
+                raise UsageProblem(
+                    f"{_name(tensor)}={text}: {_name(tensor)} is {tensor.type}, and no "
+                    f"other data tell {s}",
+                    code="missing-input",
+                    hint=f"give {_name(tensor)} as a file",
+                )
+    return np.full(tuple(evaluate_dim(d, sizes) for d in tensor.shape), number)
+
+
+# ----------------------------------------------------------------------------- files
+
+
+def _from_file(word: str, tensor: Tensor) -> Array:
+    """The array that `FILE`, `FILE:key` or `FILE:column` stands for."""
+    path, part = (word, "") if os.path.exists(word) else _split(word)
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix in (".csv", ".tsv"):
+        return _table(path, part, suffix, tensor)
+    if suffix == ".npz":
+        arrays = _archive(path, word)
+        if not part and len(arrays.files) == 1:
+            part = arrays.files[0]
+        if part not in arrays.files:
+            raise UsageProblem(
+                f"{path} has no array {part!r}"
+                if part
+                else f"{path} has several arrays",
+                hint=f"it has {', '.join(arrays.files) or 'none'}: write {path}:NAME",
+            )
+        return _member(arrays, part, path)
+    if suffix == ".npy" and not part:
+        try:
+            return np.asarray(np.load(path, allow_pickle=False))
+        except (OSError, ValueError, EOFError) as error:
+            raise _unreadable(path, error) from None
+    raise UsageProblem(
+        f"{_name(tensor)}={word}: expected a number or a file",
+        hint="files are .csv, .tsv, .npy, .npz",
+    )
+
+
+def _split(word: str) -> tuple[str, str]:
+    """`labels.csv:diagnosis` as file and part; the file ends at its suffix."""
+    for suffix in (".csv:", ".tsv:", ".npz:"):
+        head, colon, part = word.partition(suffix)
+        if colon:
+            return head + suffix[:-1], part
+    return word, ""
+
+
+def _unreadable(path: str, error: Exception) -> GradcError:
+    if isinstance(error, OSError) and error.errno is not None:
+        return UsageProblem(f"{path}: {error.strerror}", code="bad-file")
+    return SourceError(
+        f"{path}: not a NumPy file, or one with pickled objects, which are never read",
+        code="bad-data",
+    )
+
+
+def _archive(path: str, word: str) -> Any:
+    """An open `.npz` file."""
+    if not path.lower().endswith(".npz"):
+        raise UsageProblem(
+            f"{word}: expected NAME=VALUE or a .npz file",
+            hint="X=features.csv, l2=0.1, data.npz",
+        )
+    try:
+        arrays = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise _unreadable(path, error) from None
+    if not hasattr(arrays, "files"):
+        raise _unreadable(path, ValueError())
+    return arrays
+
+
+def _member(arrays: Any, key: str, path: str) -> Array:
+    try:
+        return np.asarray(arrays[key])
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as e:
+        raise _unreadable(f"{path}:{key}", e) from None
+
+
+# ---------------------------------------------------------------------------- tables
+
+
+def _table(path: str, columns: str, suffix: str, tensor: Tensor) -> Array:
+    """The columns of a table: one for an input of rank 1, any number for rank 2."""
+    rows = _rows(path, "\t" if suffix == ".tsv" else ",")
+    header: list[str] = []
+    if rows and any(_number_in(c) is None for c in rows[0][1]):
+        header = [c.strip() for c in rows[0][1]]
+        del rows[0]
+    width = len(header) if header else len(rows[0][1]) if rows else 0
+    picked = [_column(c, header, width, path) for c in columns.split(",") if columns]
+    picked = picked or list(range(width))
+    if tensor.ndim not in (1, 2) or (tensor.ndim == 1 and len(picked) != 1):
+        names = ", ".join(header[:8]) + (", ..." if len(header) > 8 else "")
+        raise UsageProblem(
+            f"{path}: {_name(tensor)} is {tensor.type}; a table of {len(picked)} columns "
+            "does not fit",
+            code="bad-data",
+            hint=f"choose a column with {path}:NAME"
+            + (f"; it has {names}" * bool(names))
+            if tensor.ndim == 1
+            else "give the array as a .npy file",
+        )
+    out = np.empty((len(rows), len(picked)), tensor.dtype.name)
+    for i, (line, cells) in enumerate(rows):
+        if len(cells) != width:
+            raise GradcError(
+                f"{path}:{line}: expected {width} cells, found {len(cells)}",
+                code="bad-data",
+            )
+        for j, k in enumerate(picked):
+            place = f"{path}:{line}, column {header[k] if header else k}"
+            value = _number_in(cells[k])
+            if value is None:
+                raise GradcError(
+                    f"{place}: expected a number, found {cells[k]!r}", code="bad-data"
+                )
+            out[i, j] = _converted(value, tensor.dtype, f"{place}: {cells[k].strip()}")
+    return out[:, 0] if tensor.ndim == 1 else out
+
+
+def _number_in(cell: str) -> int | float | bool | None:
+    """The number in a cell; None where there is none."""
+    text = cell.strip()
+    if len(text) > MAX_NUMBER:
+        return None
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None
+
+
+def _column(name: str, header: Sequence[str], width: int, path: str) -> int:
+    """The number of a column, by its name or its number."""
+    word = name.strip()
+    if word in header:
+        return header.index(word)
+    if word.isascii() and word.isdigit() and int(word) < width:
+        return int(word)
+    near = get_close_matches(word, header, 1)
+    shown = ", ".join(header[:8]) + (", ..." if len(header) > 8 else "")
+    raise UsageProblem(
+        f"{path} has no column {word!r}",
+        hint=f"did you mean {near[0]}?"
+        if near
+        else f"columns are {shown}"
+        if header
+        else f"columns are 0 to {width - 1}",
+    )
+
+
+def _rows(path: str, delimiter: str) -> list[tuple[int, list[str]]]:
+    """The rows that are not empty, with their lines."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read().decode("utf-8-sig")
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    except UnicodeDecodeError as error:
+        raise SourceError(
+            f"{path}: not UTF-8 at byte {error.start}", code="bad-data"
+        ) from None
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    rows = []
+    try:
+        for cells in reader:
+            if any(c.strip() for c in cells):
+                rows.append((reader.line_num, cells))
+    except csv.Error as error:
+        raise SourceError(
+            f"{path}:{reader.line_num}: {error}", code="bad-data"
+        ) from None
+    if not rows:
+        raise SourceError(f"{path}: the table is empty", code="bad-data")
+    return rows
