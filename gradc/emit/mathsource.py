@@ -55,7 +55,10 @@ def available(library: str = "mathlib") -> tuple[str, ...]:
 
 @cache
 def _helpers(library: str) -> dict[str, HelperSource]:
-    source = Path(__file__).with_name(f"{library}.py").read_text(encoding="utf-8")
+    folder = Path(__file__).parent
+    if library == "arraylib":  # beside the ops, whose values it computes too
+        folder = folder.with_name("ops")
+    source = (folder / f"{library}.py").read_text(encoding="utf-8")
     lines = source.splitlines()
     functions = [
         node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)

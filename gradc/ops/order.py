@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradc.graph import Node, Tensor
+from gradc.ops import arraylib
 from gradc.ops.basic import reshape
 from gradc.ops.elementwise import filled
 from gradc.ops.functions import TensorLike, as_tensor, axis_of, convert, function
@@ -59,19 +60,6 @@ cumulative_sum: Op = linear(
 # ------------------------------------------------------------------------- recurrences
 
 
-def _numpy_recurrence(
-    factor: Any, term: Any, *, axis: int, reverse: bool, start: float
-) -> Any:
-    out = np.empty_like(factor)
-    steps = range(factor.shape[axis])
-    a, b, y = (np.moveaxis(v, axis, 0) for v in (factor, term, out))
-    state = np.full(a.shape[1:], start, factor.dtype)
-    for i in reversed(steps) if reverse else steps:
-        y[i] = state
-        state = a[i] * state + b[i]
-    return out
-
-
 def _recurrence_vjp(node: Node, g: Tensor) -> Sequence[Bar]:
     """The adjoint state runs the other way, by the same factors."""
     factor, _ = node.inputs
@@ -92,7 +80,7 @@ def _recurrence_text(node: Node, args: Sequence[str]) -> str:
 recurrence: Op = primitive(
     "recurrence",
     type=lambda factor, term, *, axis, reverse, start: factor,
-    numpy=_numpy_recurrence,
+    numpy=arraylib._recurrence,
     derivative=Explicit(_recurrence_vjp),
     form=lambda node: Cumulate(
         "recurrence", node.attrs.axis, node.attrs.reverse, node.attrs.start

@@ -10,6 +10,7 @@ import numpy as np
 
 from gradc.errors import TypeMismatch
 from gradc.graph import Node, Tensor
+from gradc.ops import arraylib
 from gradc.ops.elementary import exp, exp2, log, log1p
 from gradc.ops.elementwise import (
     Binary,
@@ -51,20 +52,9 @@ __all__ = [
 ]
 
 
-def _scipy(name: str) -> Callable[..., Any]:
-    """The function of scipy.special, imported when it is called, in the operand's dtype."""
-
-    def evaluate(*operands: Any) -> Any:
-        from scipy import special
-
-        found = getattr(special, name)(*operands)
-        return np.asarray(found, np.asarray(operands[-1]).dtype)
-
-    return evaluate
-
-
 def _special(
     name: str,
+    numpy: Callable[..., Any],
     partial: Callable[[Tensor, Tensor], Tensor],
     *,
     doc: str,
@@ -76,7 +66,7 @@ def _special(
     """An op and a function for a function of one operand in scipy.special."""
     op = elementwise(
         name,
-        numpy=_scipy(name),
+        numpy=numpy,
         partials=lambda x, out: [lambda: partial(x, out)],
         accepts=FLOATS,
         text=lambda node, args: f"_{name}({args[0]})",
@@ -198,10 +188,10 @@ binary(
 
 # ------------------------------------------------------------- the normal distribution
 
-ndtr_values = _scipy("ndtr")
 
 erf = _special(
     "erf",
+    arraylib._erf,
     lambda x, out: exp(-(x * x)) * (2.0 / math.sqrt(math.pi)),
     finite=True,
     doc="The error function.",
@@ -209,6 +199,7 @@ erf = _special(
 
 erfc = _special(
     "erfc",
+    arraylib._erfc,
     lambda x, out: exp(-(x * x)) * (-2.0 / math.sqrt(math.pi)),
     finite=True,
     doc="1 - erf(x), exact in its right tail.",
@@ -216,6 +207,7 @@ erfc = _special(
 
 ndtr = _special(
     "ndtr",
+    arraylib._ndtr,
     lambda x, out: exp(x * x * -0.5) * (1.0 / math.sqrt(2 * math.pi)),
     finite=True,
     doc="The distribution function of the standard normal distribution.",
@@ -226,6 +218,7 @@ ndtr = _special(
 
 gammaln = _special(
     "gammaln",
+    arraylib._gammaln,
     lambda x, out: digamma(x),
     sample=(0.5, 4.0),
     cost=40,
@@ -234,6 +227,7 @@ gammaln = _special(
 
 digamma: Unary = _special(
     "digamma",
+    arraylib._digamma,
     lambda x, out: _polygamma(x, filled(1, x)),
     sample=(0.5, 4.0),
     cost=40,
@@ -242,15 +236,9 @@ digamma: Unary = _special(
 )
 
 
-def _polygamma_numpy(x: Any, n: Any) -> Any:
-    from scipy import special
-
-    return np.asarray(special.polygamma(n, x), np.asarray(x).dtype)
-
-
 _polygamma: Op = elementwise(
     "polygamma",
-    numpy=_polygamma_numpy,
+    numpy=arraylib._polygamma,
     partials=lambda x, n, out: [lambda: _polygamma(x, n + 1), ZERO],
     accepts=FLOATS,
     text=lambda node, args: f"_polygamma({args[0]}, {args[1]})",
@@ -285,6 +273,10 @@ def _no_term(x: Tensor, y: Tensor) -> Tensor:
     return logical_and(equal(x, 0), logical_not(isnan(y)))
 
 
+def _numpy_term(x: Any, y: Any, logarithm: np.ufunc) -> Any:
+    return np.where((x == 0) & ~np.isnan(y), x * 0, x * logarithm(y))
+
+
 def _log_slope(x: Tensor, logarithm: Tensor) -> Tensor:
     """The logarithm, but 0 where it is not finite and x is 0."""
     empty = logical_and(equal(x, 0), logical_not(isfinite(logarithm)))
@@ -303,7 +295,7 @@ def _xlog1py_expand(node: Node) -> Tensor:
 
 _xlogy = elementwise(
     "xlogy",
-    numpy=_scipy("xlogy"),
+    numpy=lambda x, y: _numpy_term(x, y, np.log),
     partials=lambda x, y, out: [
         lambda: _log_slope(x, log(y)),
         lambda: select(equal(x, 0), 0, x / y),
@@ -317,7 +309,7 @@ _xlogy = elementwise(
 
 _xlog1py = elementwise(
     "xlog1py",
-    numpy=_scipy("xlog1py"),
+    numpy=lambda x, y: _numpy_term(x, y, np.log1p),
     partials=lambda x, y, out: [
         lambda: _log_slope(x, log1p(y)),
         lambda: select(equal(x, 0), 0, x / (1.0 + y)),

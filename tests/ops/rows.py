@@ -15,8 +15,8 @@ import numpy as np
 
 import gradc.ops  # noqa: F401  (enters all ops)
 from gradc.autodiff.reverse import gradients
-from gradc.emit import arraylib
 from gradc.graph import Tensor, ordered
+from gradc.ops import arraylib
 from gradc.ops.basic import input_
 from gradc.ops.evaluator import evaluate
 from gradc.ops.registry import Op

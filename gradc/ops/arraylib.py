@@ -1,7 +1,7 @@
 """Whole-array functions that are copied into the NumPy modules gradc emits.
 
-Each does with two or three statements what NumPy has no expression for. A module gets those it
-uses; they call nothing but NumPy, `math` and each other.
+Each does with a few statements what NumPy has no expression for. A module gets those it uses;
+they call nothing but NumPy, `math` and each other. They are the ops' meaning here, too.
 """
 
 import math
