@@ -58,6 +58,7 @@ from gradc.types import (
     TensorType,
     broadcast_shapes,
     dtype_of,
+    float32,
     float64,
     int64,
     is_nonnegative,
@@ -177,8 +178,9 @@ def _extreme_vjp(node: Node, g: Tensor) -> Sequence[Bar]:
     out, axes = node.out, node.attrs.axes
     level = restored(out, x, axes)
     beaten = less(x, level) if node.op.name == "reduce_max" else greater(x, level)
-    winners = reduce_sum(cast(logical_not(beaten), dtype=x.dtype), axes=axes)
-    share = pull(g, select(isnan(out), np.nan, 1.0 / winners))
+    wide = float32 if x.dtype.bits == 16 else x.dtype  # float16 can't count to 100,000
+    winners = reduce_sum(cast(logical_not(beaten), dtype=wide), axes=axes)
+    share = pull(g, select(isnan(out), np.nan, convert(1.0 / winners, x.dtype)))
     return [select(beaten, 0, restored(share, x, axes))]
 
 

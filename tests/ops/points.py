@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from cases_a import call
+from cases import call
 
 from gradc.autodiff.reverse import gradients
 from gradc.graph import Graph, Output, Tensor

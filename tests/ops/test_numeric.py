@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases_a import ALL, call
+from cases import ALL, call
 from points import POINTS, check_point
 from rows import SIZES, Row, arrays, check, inputs, listed, ops_in, ops_of
 
