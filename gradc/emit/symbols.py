@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gradc.emit.names import RESERVED, Namer
 from gradc.emit.text import shape_in
 from gradc.errors import ShapeError
-from gradc.graph import Attrs, Graph, Node, Tensor
+from gradc.graph import Attrs, Graph, Node, Tensor, ordered
 from gradc.types import (
     Dim,
     Facts,
@@ -26,6 +26,7 @@ __all__ = [
     "legal_symbols",
     "put_sizes",
     "rename_symbols",
+    "retyped",
     "symbols_in_order",
 ]
 
@@ -161,41 +162,51 @@ def rename_symbols(graph: Graph, names: Mapping[str, str]) -> Graph:
     return put_sizes(graph, {old: symbol(new) for old, new in names.items()})
 
 
+def retyped(graph: Graph, change: Callable[[Any], Any]) -> dict[Tensor, Tensor]:
+    """Tensors of new nodes for all of a graph's, with `change` applied to each dimension and
+    dtype of their types and to each value of their attributes, also inside tuples."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(changed, value))
+        if isinstance(value, TensorType):
+            shape = tuple(map(change, value.shape))
+            return TensorType(change(value.dtype), shape, value.weak)
+        return change(value)
+
+    done: dict[Tensor, Tensor] = {}
+    for node in ordered([*graph.inputs, *graph.roots(), *graph.names.values()]):
+        new = Node(
+            node.op,
+            tuple(done[t] for t in node.inputs),
+            Attrs({k: changed(v) for k, v in node.attrs.items()}),
+            tuple(changed(t) for t in node.types),
+            node.place,
+        )
+        for old, fresh in zip(node.outputs, new.outputs, strict=True):
+            fresh.name = old.name
+            done[old] = fresh
+    return done
+
+
 def put_sizes(graph: Graph, values: Mapping[str, Dim]) -> Graph:
     """The graph with dimensions in the place of symbols, in all shapes and attributes."""
     if not values:
         return graph
 
     def replaced(value: Any) -> Any:
-        if isinstance(value, Poly):
-            return substitute(value, values)
-        if isinstance(value, tuple):
-            return tuple(map(replaced, value))
-        if isinstance(value, TensorType):
-            return TensorType(value.dtype, replaced(value.shape), value.weak)
-        return value
+        return substitute(value, values) if isinstance(value, Poly) else value
 
-    done: dict[Tensor, Tensor] = {}
-    for node in graph.nodes():
-        new = Node(
-            node.op,
-            tuple(done[t] for t in node.inputs),
-            Attrs({k: replaced(v) for k, v in node.attrs.items()}),
-            tuple(replaced(t) for t in node.types),
-            node.place,
-        )
-        for old, fresh in zip(node.outputs, new.outputs, strict=True):
-            fresh.name = old.name
-            done[old] = fresh
+    done = retyped(graph, replaced)
     known: dict[str, Dim] = {}
-    zeros = [replaced(z) for z in graph.facts.zeros]
+    zeros = [substitute(z, values) for z in graph.facts.zeros]
     for s, d in graph.facts.values.items():
         named = values.get(s, symbol(s))
         (name,) = symbols_of(named) or ("",)
         if named == symbol(name):
-            known[name] = replaced(d)
+            known[name] = substitute(d, values)
         else:
-            zeros.append(named - replaced(d))
+            zeros.append(named - substitute(d, values))
     left = []
     for z in zeros:
         if isinstance(z, int) and z != 0:
