@@ -7,6 +7,7 @@ the cotangent, not a product with 0: an infinite cotangent leaves no NaN there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -46,6 +47,7 @@ from gradc.types import (
     TensorType,
     bool_,
     broadcast_shapes,
+    float32,
     float64,
 )
 
@@ -110,6 +112,9 @@ def typed_operands(
     Python numbers alone stay weak. `inexact` takes float64 where NumPy's loop takes integers and
     gives float64 (true division).
     """
+    found = _plain_operands(values) if _takes_floats(ufunc) else None
+    if found is not None:
+        return found
     dtypes, weak = ufunc_dtypes(ufunc, *values)
     if any(d.is_complex for d in dtypes):
         raise UnsupportedError(
@@ -124,6 +129,32 @@ def typed_operands(
     return tuple(
         t if t.dtype == d else cast(t, dtype=d, weak=True)
         for t, d in zip(tensors, dtypes, strict=True)
+    )
+
+
+@cache
+def _takes_floats(ufunc: np.ufunc) -> bool:
+    """Whether it has a loop for operands that are all float64, and one for all float32."""
+    loops = {kind.partition("->")[0] for kind in ufunc.types}
+    return {"d" * ufunc.nin, "f" * ufunc.nin} <= loops
+
+
+def _plain_operands(values: Sequence[TensorLike]) -> tuple[Tensor, ...] | None:
+    """The operands where that needs no promotion: floats of one type, Python numbers beside them."""
+    kind: TensorType | None = None
+    for v in values:
+        if isinstance(v, Tensor):
+            t = v.type
+            if t.weak or t.dtype not in (float64, float32) or (kind and t != kind):
+                return None
+            kind = t
+        elif type(v) is not float and type(v) is not int:
+            return None
+    if kind is None:
+        return None
+    return tuple(
+        v if isinstance(v, Tensor) else broadcast_to(number(v, kind.dtype), kind.shape)
+        for v in values
     )
 
 
