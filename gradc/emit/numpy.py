@@ -101,6 +101,29 @@ _INFIX = re.compile(r"[\w.]+ ([-+*/@]) [\w.]+")
 _SLOT = re.compile(r"_(\d+)_operand_")
 
 
+_SLOTS_ALONE = re.compile(
+    r"[A-Za-z_][\w.]*\((_\d+_operand_|[\w.=]+)(, (_\d+_operand_|[\w.=]+))*\)"
+)
+_SLOTS_INFIX = re.compile(r"_(\d+)_operand_ ([-+*/@]) _(\d+)_operand_")
+
+
+def _filled(raw: str, operands: Sequence[_Value]) -> tuple[str, int]:
+    """An op's text with its operands put in; the formatter's spelling, and how tightly it binds.
+
+    Calls and the usual operators are put together from spelled operands; all else is parsed.
+    """
+    infix = _SLOTS_INFIX.fullmatch(raw)
+    if infix:
+        left, right = operands[int(infix[1])], operands[int(infix[3])]
+        level = 10 if infix[2] in "+-" else 11
+        first = left.text if left.level >= level else f"({left.text})"
+        second = right.text if right.level > level else f"({right.text})"
+        return f"{first} {infix[2]} {second}", level
+    if _SLOTS_ALONE.fullmatch(raw):
+        return _SLOT.sub(lambda m: operands[int(m[1])].text, raw), ATOM
+    return _normal(_SLOT.sub(lambda m: operands[int(m[1])].atom, raw))
+
+
 def _normal(text: str) -> tuple[str, int]:
     """The expression as the formatter spells it, and how tightly it binds."""
     if _CALL.fullmatch(text):
@@ -229,6 +252,8 @@ class _Function:
             where = statement if span is None else self.texts(span)
             group.lines += layout.statement(f"with {FAILING}({quoted(where)}):", 4)
             group.lines += layout.statement(statement, 8)
+        elif layout.fits(statement, 4):  # it is spelled as it should be
+            group.lines.append(f"    {statement}")
         else:
             group.lines += layout.statement(statement, 4)
 
@@ -442,7 +467,7 @@ class _Function:
         if node.op.name in ("equal", "not_equal") and node.inputs[0] is node.inputs[1]:
             sign = "~" if node.op.name == "equal" else ""
             raw = f"{sign}np.isnan(_0_operand_)"
-        return _normal(_SLOT.sub(lambda m: operands[int(m[1])].atom, raw))
+        return _filled(raw, operands)
 
     def long_sum(self, node: Node) -> None:
         """A sum of many terms, some at a time."""
@@ -454,7 +479,7 @@ class _Function:
             terms = [v.atom for v in values[start : start + TERMS]]
             if start:
                 terms.insert(0, target)
-            self.assign(node, target, " + ".join(terms))
+            self.assign(node, target, _normal(" + ".join(terms))[0])
         self.values[node.out] = _Value(target, ATOM, node.out, named=True)
 
 
