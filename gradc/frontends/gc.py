@@ -129,6 +129,7 @@ class Reader(Definitions):
                     ParseError(
                         "the graph returns nothing",
                         code="no-output",
+                        location=self.end(),
                         hint="end it with `return loss`",
                     )
                 )
@@ -165,6 +166,12 @@ class Reader(Definitions):
         )
 
     # ---------------------------------------------------------------------- statements
+
+    def end(self) -> Span:
+        """The last line of the text with something on it."""
+        lines = self.source.lines
+        k = max((i for i, line in enumerate(lines) if line.strip()), default=0)
+        return Span(self.source, k + 1, 1, k + 1, len(lines[k]) + 1)
 
     def statement_at_top(self, node: ast.stmt) -> None:
         """One statement of the file."""
@@ -254,11 +261,6 @@ class Reader(Definitions):
                 )
             if value is not POISON and not isinstance(value, Tensor):
                 error.hint = "`a if p else b` chooses by what is known when the graph is compiled"
-        elif isinstance(node, ast.While):
-            error = UnsupportedError(
-                "`while` (while_loop) is not in this version yet",
-                hint="a `for` loop over a range of known length is unrolled",
-            )  # type: ignore[assignment]
         else:
             error = outside(node)
         words = self.span(node)
@@ -405,7 +407,12 @@ class Reader(Definitions):
         target = node.target
         value = self.value(node.value)
         if isinstance(target, ast.Name):
-            old = self.value(target)
+            try:
+                old = self.name_value(target)
+            except ParseError as error:
+                if error.code == "unknown-name" and not error.hint:
+                    error.hint = f"bind it first: {target.id} = 0.0"
+                raise error.at(self.span(target)) from None
             new = self.binary(node, node.op, old, value, (target, node.value))
             self.bind_name(target.id, new, target)
         elif isinstance(target, ast.Subscript):
@@ -479,14 +486,14 @@ class Reader(Definitions):
                 code="name-taken",
                 location=self.span(node.target),
             )
-        self.steps += len(steps)
-        if self.steps > MAX_STEPS:
+        if self.steps + len(steps) > MAX_STEPS:
             raise ParseError(
                 f"the loops have more than {MAX_STEPS} steps, all of which are unrolled",
                 code="too-large",
                 location=self.span(node.iter),
                 hint="work on whole arrays: NumPy's functions loop faster",
             )
+        self.steps += len(steps)
         names = self.frame.names
         bound = bound_names([node])
         fresh = [n for n in sorted(bound) if isinstance(names.get(n, _LOST), LoopOnly)]

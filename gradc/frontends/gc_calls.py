@@ -91,7 +91,13 @@ class Calls(Session):
             except GradcError as error:
                 if error.location is None:
                     error.location = self.span(node)
-                error.notes = (*error.notes, *self.operand_notes(shown, values))
+                types = [
+                    f": {self.tensor(v).type}"
+                    for v in values
+                    if isinstance(v, Tensor | Number)
+                ]
+                kept = [n for n in error.notes if not n.endswith(tuple(types))]
+                error.notes = (*kept, *self.operand_notes(shown, values))
                 raise
             except (
                 TypeError,
@@ -116,17 +122,21 @@ class Calls(Session):
     ) -> list[str]:
         """`X: float64[N, D] (model.gc:3)` for the tensors among the operands."""
         notes: list[str] = []
-        for expression, value in zip(shown, values, strict=False):
+        pairs = list(zip(shown, values, strict=False))
+        for expression, value in pairs:
+            if isinstance(expression, ast.List | ast.Tuple) and isinstance(
+                value, list | tuple
+            ):
+                pairs.extend(zip(expression.elts, value, strict=False))
             t = value.tensor if isinstance(value, Number) else value
             if not isinstance(t, Tensor) or isinstance(expression, ast.Constant):
                 continue
-            text = self.span(expression).text
             origin = t.node.place.statement or t.node.place.span
-            at_line = f" ({origin.place_of_line})" if origin else ""
-            note = f"{cut(text)}: {t.type}{at_line}"
+            line = f" ({origin.place_of_line})" if origin else ""
+            note = f"{cut(self.span(expression).text)}: {t.type}{line}"
             if note not in notes:
                 notes.append(note)
-        return notes
+        return notes[:8]
 
     def call_function(
         self,
@@ -138,7 +148,7 @@ class Calls(Session):
     ) -> Value:
         """Call a function of the language: bind by its signature, convert by its annotations."""
         words = _tensors_only(function.name)
-        if not kwargs and len(args) == len(words):
+        if words and not kwargs and len(args) == len(words):
             ready = [
                 self.operand(v, where) for v, where in zip(args, words, strict=True)
             ]

@@ -78,17 +78,29 @@ class Declarations(Expressions):
             equation = _equation(statement, bound)
             if equation is None:
                 continue
+            self.frame.shift = shift
             self.facts_told.add(statement.lineno + shift)
+            self.fact_spans.append((symbols_of(equation), self.span(statement.test)))
             try:
                 self.facts = solve_facts([*equations, equation])
                 equations.append(equation)
             except GradcError as error:
-                self.frame.shift = shift
                 self.report(error, statement)
         self.frame.shift = 0
 
     def check_symbols(self) -> None:
-        """Every symbol must follow from the shapes of the inputs."""
+        """Every symbol must follow from the shapes of the inputs; facts are about such symbols."""
+        for names, span in self.fact_spans:
+            for name in names:
+                if name not in self.symbols:
+                    self.report(
+                        ParseError(
+                            f"no input has the dimension {name}",
+                            code="unknown-name",
+                            location=span,
+                            hint=did_you_mean(name, self.symbols),
+                        )
+                    )
         loose = unbound_symbols([t.shape for t in self.inputs])
         seen = {s for t in self.inputs for d in t.shape for s in _symbols(d)}
         for name, span in self.symbol_spans.items():
@@ -135,6 +147,13 @@ class Declarations(Expressions):
         self.symbol_spans[name] = self.span(node)
         return self.dimension(name, node)
 
+    def axis_length(self, node: ast.expr, new: bool) -> Dim:
+        """One dimension of a type."""
+        try:
+            return check_size(self.dimension_of(node, new))
+        except GradcError as error:
+            raise error.at(self.span(node))
+
     def dimension_of(self, node: ast.expr, new: bool) -> Dim:
         """A dimension as it is written."""
         if isinstance(node, ast.Name):
@@ -174,7 +193,7 @@ class Declarations(Expressions):
                 raise ParseError(
                     f"a tensor has at most {MAX_RANK} axes", code="bad-dimension"
                 )
-            shape = tuple(check_size(self.dimension_of(part, new)) for part in parts)
+            shape = tuple(self.axis_length(part, new) for part in parts)
         if isinstance(name, ast.Attribute) and self.prefix_of(name.value) in (
             "np",
             "numpy",

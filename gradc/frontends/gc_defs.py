@@ -125,7 +125,7 @@ class Definitions(Declarations):
                 )
             stack.extend(reversed(list(ast.iter_child_nodes(piece))))
 
-    def no_statement_in_def(self, node: ast.stmt) -> ParseError:
+    def no_statement_in_def(self, node: ast.stmt) -> GradcError:
         error = outside(node)
         words = self.span(node)
         end = words.column + len(words.text)

@@ -23,8 +23,11 @@ from gradc.errors import (
 )
 from gradc.frontends.gc_forms import FORMS, Forms
 from gradc.frontends.gc_hints import (
+    PLANNED,
+    SLIPS,
     did_you_mean,
     is_function,
+    is_method,
     outside,
     unknown_function,
 )
@@ -151,7 +154,8 @@ class Expressions(Forms):
             )
         return node.value
 
-    def _name(self, node: ast.Name) -> Value:
+    def name_value(self, node: ast.Name) -> Value:
+        """What a name means. ParseError where it means nothing."""
         name = node.id
         for frame in self.frame.chain():
             if name in frame.names:
@@ -510,7 +514,11 @@ class Expressions(Forms):
     def _foreign(self, name: str, prefix: str) -> GradcError:
         """The error for a function of a module that is not NumPy."""
         if "random" in prefix.split("."):
-            return unknown_function("random", prefix, ())
+            return ParseError(
+                f"{prefix}.{cut(name)}: a graph has no random numbers",
+                code="unknown-function",
+                hint="declare an input `eps: float[N]` and draw outside",
+            )
         known = is_function(name) or name in CONSTANTS
         return ParseError(
             f"{prefix}.{cut(name)}: there is no module {prefix} in the graph language",
@@ -677,7 +685,14 @@ class Expressions(Forms):
                     code="unknown-attribute",
                     hint=f"write {name}({self.span(func.value).text}, ...)",
                 )
-            raise unknown_function(name, "", ())
+            if name in PLANNED:
+                raise unknown_function(name, "", ())
+            methods = [n for n in functions() if is_method(n)]
+            raise ParseError(
+                f"a tensor has no method {cut(name)}",
+                code="unknown-attribute",
+                hint=SLIPS.get(name, "") or did_you_mean(name, methods),
+            )
         return self.call_function(
             node, function, (base, *args), kwargs, (func.value, *node.args)
         )
@@ -711,7 +726,7 @@ HANDLERS: Mapping[type[ast.expr], Callable[[Expressions, Any], Value]] = {
     ast.Constant: Expressions._constant,
     ast.IfExp: Expressions._if,
     ast.List: Expressions._list,
-    ast.Name: Expressions._name,
+    ast.Name: Expressions.name_value,
     ast.Slice: Expressions._slice,
     ast.Starred: Expressions._starred,
     ast.Subscript: Expressions._subscript,

@@ -124,8 +124,9 @@ class Forms(Calls):
             ) from None
         found: dict[str, Any] = {k: unwrapped(v) for k, v in bound.arguments.items()}
         for option in ("ys", "xs", "stop_gradients"):
-            if option in bound.arguments and bound.arguments[option] is not None:
-                found[option] = self._tensor_list(name, option, bound.arguments[option])
+            given = bound.arguments.get(option)
+            if given is not None or option != "stop_gradients":
+                found[option] = self._tensor_list(name, option, given)
         if bound.arguments.get("grad_ys") is not None:
             found["grad_ys"] = self._seeds(bound.arguments["grad_ys"])
         found["x_tensors"] = found["xs"]

@@ -11,7 +11,11 @@ from gradc.ops.functions import Function, functions, lookup_function
 
 __all__ = [
     "CONSTRUCTS",
+    "PLANNED",
+    "SLIPS",
     "did_you_mean",
+    "is_function",
+    "is_method",
     "outside",
     "signature_of",
     "unknown_function",
@@ -58,16 +62,20 @@ CONSTRUCTS: Mapping[type[ast.AST], tuple[str, str]] = {
     ),
     ast.Try: ("try", "where(p, a, b) guards a value; its gradient is guarded too"),
     ast.TryStar: ("try", ""),
-    ast.While: ("while", "a `for` loop over a range, or where(p, a, b)"),
+    ast.While: ("while", "a `for` loop over a range of known length is unrolled"),
     ast.Yield: ("yield", ""),
     ast.YieldFrom: ("yield from", ""),
 }
 """Constructs of Python that are no part of the language, in words, and what to write instead."""
 
 
-def outside(node: ast.AST) -> ParseError:
+def outside(node: ast.AST) -> GradcError:
     """The error for a construct that is no part of the language."""
     words, hint = CONSTRUCTS.get(type(node), (type(node).__name__.lower(), ""))
+    if isinstance(node, ast.While):
+        return UnsupportedError(
+            "`while` (while_loop) is not in this version yet", hint=hint
+        )
     quoted = words if words.startswith(("a ", "an ")) else f"`{words}`"
     return ParseError(
         f"{quoted} is not part of the graph language", code="not-in-language", hint=hint
@@ -94,7 +102,11 @@ SLIPS = {
     "enumerate": "a `for` loop over range(n) with an index",
     "grad": "gradients(ys, xs) gives a list, one gradient an x: (dw,) = gradients(loss, [w])",
     "gradient": "gradients(ys, xs) gives a list, one gradient an x: (dw,) = gradients(loss, [w])",
+    "item": "a tensor is used as it is: there are no Python numbers of values",
     "isinstance": "types are known when the graph is compiled",
+    "detach": "stop_gradient(x)",
+    "float_": "x.astype(float)",
+    "fill": "full(shape, value), or x[:] = value",
     "iter": "a `for` loop over range(n) with an index",
     "map": "NumPy's functions work on whole arrays",
     "nonzero": "its result has no size known beforehand: where(mask, x, 0)",
@@ -103,8 +115,10 @@ SLIPS = {
     "print": "return the value to see it",
     "rand": "a graph has no random numbers: declare an input `eps: float[N]` and draw outside",
     "randn": "a graph has no random numbers: declare an input `eps: float[N]` and draw outside",
+    "numpy": "a tensor is an array already",
     "random": "a graph has no random numbers: declare an input `eps: float[N]` and draw outside",
     "uniform": "a graph has no random numbers: declare an input `eps: float[N]` and draw outside",
+    "tolist": "a tensor is used as it is: there are no Python numbers of values",
     "unique": "its result has no size known beforehand",
     "value_and_grad": "gradients(ys, xs); the compiled module has value_and_gradients",
     "vectorize": "NumPy's functions work on whole arrays",
@@ -339,7 +353,11 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """`did you mean maximum?`, or "" where nothing is near."""
     if len(name) > 60:
         return ""
-    near = difflib.get_close_matches(name, sorted(set(choices)), n=1, cutoff=0.7)
+    known = sorted(set(choices))
+    for choice in known:
+        if choice.casefold() == name.casefold():
+            return f"did you mean {choice}?"
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.65)
     return f"did you mean {near[0]}?" if near else ""
 
 
@@ -373,3 +391,9 @@ def signature_of(function: Function) -> str:
 def is_function(name: str) -> bool:
     """Whether the language has a function of this name."""
     return lookup_function(name) is not None
+
+
+def is_method(name: str) -> bool:
+    """Whether the language has a function of this name that may be called as `x.name()`."""
+    function = lookup_function(name)
+    return function is not None and function.method

@@ -9,7 +9,11 @@ from __future__ import annotations
 import ast
 import base64
 import binascii
+import inspect
 import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +22,10 @@ from gradc.errors import InternalError, ParseError, TypeMismatch
 from gradc.frontends.gc_dims import arithmetic, check_size
 from gradc.frontends.gc_hints import did_you_mean
 from gradc.frontends.gc_values import POISON, NoGradient, Value, kind_of, refuse_none
-from gradc.graph import Attrs, Data, Tensor, at
+from gradc.graph import Attrs, Data, Node, Tensor, at
 from gradc.ops.functions import Function
-from gradc.ops.registry import lookup, names
-from gradc.types import DTYPES, Poly, TensorType
+from gradc.ops.registry import Op, lookup, names
+from gradc.types import DTYPES, DType, Poly, TensorType
 
 if TYPE_CHECKING:
     from gradc.frontends.gc_expr import Expressions
@@ -75,28 +79,27 @@ def compiler_call(reader: Expressions, node: ast.Call, name: str) -> Value:
         attrs[keyword.arg] = _attribute(reader, keyword.value, 0)
     if name == "input":
         return reader.declare_input(node, attrs)
-    frozen = Attrs(attrs)
     try:
-        hash(frozen)
+        check_attributes(op, operands, attrs)
+        hash(Attrs(attrs))
         with at(reader.place(node)):
-            outputs = op.node(operands, attrs).outputs
+            made = op.node(operands, attrs)
+        check_result(made)
     except (
         TypeError,
         ValueError,
         ArithmeticError,
         LookupError,
         AttributeError,
+        AssertionError,
+        InternalError,
     ) as error:
         raise ParseError(
             f"gc.{name} can't have these operands and attributes: {str(error)[:200]}",
             code="bad-attribute",
         ) from None
-    except (AssertionError, InternalError) as error:
-        raise ParseError(
-            f"gc.{name} can't have these operands and attributes: {str(error)[:200]}",
-            code="bad-attribute",
-        ) from None
     reader.built += 1
+    outputs = made.outputs
     return outputs[0] if len(outputs) == 1 else outputs
 
 
@@ -185,3 +188,170 @@ def _data(dtype: Any, shape: Any, values: Any) -> Data:
     if flat.ndim != 1 or len(flat) != count:
         raise ValueError(f"{flat.size} values for {count} places")
     return Data(flat.reshape(shape))
+
+
+# -------------------------------------------------------- what attributes may hold
+
+
+def check_attributes(
+    op: Op, operands: Sequence[Tensor], attrs: Mapping[str, Any]
+) -> None:
+    """ValueError where an attribute is missing, unknown, or of a value that no pass makes.
+
+    The type rules check what depends on the operands; they may rely on kinds of values.
+    """
+    wanted = _arity(op)
+    if wanted is not None and len(operands) != wanted:
+        raise ValueError(f"{wanted} operands expected, found {len(operands)}")
+    needed, allowed = _signature(op)
+    for name in attrs:
+        if name not in allowed:
+            raise ValueError(f"no attribute {name}")
+    for name in needed:
+        if name not in attrs:
+            raise ValueError(f"no value for {name}")
+    rank = operands[0].ndim if operands else 0
+    shape = attrs.get("shape")
+    if isinstance(shape, tuple):
+        rank = len(shape)
+    for name, value in attrs.items():
+        if not _KINDS[name](value, rank):
+            raise ValueError(f"{name} can't be {str(value)[:60]}")
+
+
+def check_result(node: Node) -> None:
+    """ValueError where a dimension of a result is negative, or what the node needs can't be."""
+    for t in node.types:
+        if len(t.shape) > 32:
+            raise ValueError("more than 32 axes")
+        for d in t.shape:
+            check_size(d)
+    if node.op.requires is not None:
+        for d in node.op.requires(node):
+            if isinstance(d, int) and d < 0:
+                raise ValueError("a position outside of its axis")
+
+
+@cache
+def _signature(op: Op) -> tuple[frozenset[str], frozenset[str]]:
+    """The attributes an op must have, and those it may have."""
+    for rule in (op.type, op.evaluate):
+        if isinstance(rule, np.ufunc):
+            continue
+        try:
+            parameters = inspect.signature(rule).parameters.values()
+        except (TypeError, ValueError):  # a function without one, such as math.erf
+            continue
+        if any(p.kind is p.VAR_KEYWORD for p in parameters):
+            continue
+        named = [
+            p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "sizes"
+        ]
+        return (
+            frozenset(p.name for p in named if p.default is p.empty),
+            frozenset(p.name for p in named),
+        )
+    return frozenset(), frozenset()
+
+
+@cache
+def _arity(op: Op) -> int | None:
+    """How many operands an op takes, None where any number."""
+    if isinstance(op.evaluate, np.ufunc):
+        return op.evaluate.nin
+    if op.evaluate is None:
+        return 0
+    parameters = inspect.signature(op.evaluate).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return None
+    return sum(
+        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters
+    )
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_dim(value: Any) -> bool:
+    return _is_int(value) or isinstance(value, Poly)
+
+
+def _is_dims(value: Any, rank: int) -> bool:
+    return isinstance(value, tuple) and all(_is_dim(v) for v in value)
+
+
+def _is_shape(value: Any, rank: int) -> bool:
+    return _is_dims(value, rank) and not any(_is_int(d) and d < 0 for d in value)
+
+
+def _is_steps(value: Any, rank: int) -> bool:
+    return isinstance(value, tuple) and all(_is_int(v) and v > 0 for v in value)
+
+
+def _is_axes(value: Any, rank: int) -> bool:
+    """Axes are in order, each once, none negative."""
+    return (
+        isinstance(value, tuple)
+        and all(_is_int(v) and 0 <= v < rank for v in value)
+        and all(a < b for a, b in pairwise(value))
+    )
+
+
+def _is_axis(value: Any, rank: int) -> bool:
+    return _is_int(value) and 0 <= value < rank
+
+
+def _is_perm(value: Any, rank: int) -> bool:
+    return (
+        isinstance(value, tuple)
+        and all(_is_int(v) for v in value)
+        and sorted(value) == list(range(rank))
+    )
+
+
+def _is_labels(value: Any, rank: int) -> bool:
+    return isinstance(value, tuple) and all(_is_int(v) for v in value)
+
+
+def _is_flag(value: Any, rank: int) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_number(value: Any, rank: int) -> bool:
+    return isinstance(value, int | float | complex)
+
+
+def _is_text(value: Any, rank: int) -> bool:
+    return isinstance(value, str)
+
+
+_KINDS: Mapping[str, Callable[[Any, int], bool]] = {
+    "along": _is_axes,
+    "at": lambda value, rank: _is_int(value) and 0 <= value <= rank,
+    "axes": _is_axes,
+    "axis": _is_axis,
+    "count": lambda value, rank: _is_int(value) and value > 0,
+    "ddof": lambda value, rank: _is_int(value) or isinstance(value, float),
+    "dtype": lambda value, rank: isinstance(value, DType),
+    "empty": _is_flag,
+    "fill": _is_number,
+    "lhs": _is_labels,
+    "lower": _is_flag,
+    "message": _is_text,
+    "method": lambda value, rank: value in ("", "add_n", "tree", "accumulate_n"),
+    "offset": lambda value, rank: _is_int(value),
+    "out": _is_labels,
+    "perm": _is_perm,
+    "reverse": _is_flag,
+    "rhs": _is_labels,
+    "shape": _is_shape,
+    "start": lambda value, rank: isinstance(value, float) or _is_dims(value, rank),
+    "step": _is_steps,
+    "stop": _is_dims,
+    "trans": lambda value, rank: value in (0, 1, 2) or isinstance(value, bool),
+    "unit_diagonal": _is_flag,
+    "value": lambda value, rank: isinstance(value, Data) or _is_dim(value),
+    "vjp": lambda value, rank: callable(value),
+    "weak": _is_flag,
+}

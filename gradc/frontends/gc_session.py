@@ -89,6 +89,7 @@ class Session(ABC):
         self.symbols: dict[str, Value] = {}
         self.symbol_spans: dict[str, Span] = {}
         self.facts_told: set[int] = set()
+        self.fact_spans: list[tuple[tuple[str, ...], Span]] = []
         self.statement: Span | None = None
         self.section = ""
         self.finished = False

@@ -32,6 +32,7 @@ from gradc.ops.registry import (
     linear,
     primitive,
     register,
+    same_type,
 )
 from gradc.types import (
     Dim,
@@ -41,6 +42,7 @@ from gradc.types import (
     dim_text,
     evaluate_dim,
     int64,
+    is_nonnegative,
     shape_text,
     size_of,
 )
@@ -113,6 +115,7 @@ iota = primitive(
     derivative=Constant(),
     form=lambda node: Fill("iota", node.attrs.axis),
     text=lambda node, args: _iota_source(node),
+    requires=lambda node: _sizes_required(node),
     doc="The index along one axis, as a value.",
 )
 
@@ -245,6 +248,11 @@ def _broadcast_type(
     return TensorType(x.dtype, shape)
 
 
+def _sizes_required(node: Node) -> list[Dim]:
+    """Sizes of a result that could be negative, as in `zeros(N - 5)`."""
+    return [d for d in node.attrs.shape if not is_nonnegative(d)]
+
+
 def _kept(ndim: int, along: Sequence[int]) -> list[int]:
     return [k for k in range(ndim) if k not in along]
 
@@ -268,6 +276,7 @@ broadcast: Op = linear(
         tuple(axis(k) for k in _kept(len(node.attrs.shape), node.attrs.along))
     ),
     text=_broadcast_source,
+    requires=_sizes_required,
     doc="The operand repeated along the new axes `along` of `shape`.",
 )
 
@@ -341,7 +350,7 @@ def _add_n_numpy(*terms: Any, method: str) -> Any:
 
 add_n = linear(
     "add_n",
-    type=lambda *terms, method: terms[0],
+    type=lambda *terms, method: same_type(*terms),
     numpy=_add_n_numpy,
     transpose=lambda out_bar, *terms, method: [out_bar] * len(terms),
     form=lambda node: Elementwise(),
