@@ -102,7 +102,7 @@ _SLOT = re.compile(r"_(\d+)_operand_")
 
 
 _SLOTS_ALONE = re.compile(
-    r"[A-Za-z_][\w.]*\((_\d+_operand_|[\w.=]+)(, (_\d+_operand_|[\w.=]+))*\)"
+    r"(?!_\d)[A-Za-z_][\w.]*\((_\d+_operand_|[\w.=]+)(, (_\d+_operand_|[\w.=]+))*\)"
 )
 _SLOTS_INFIX = re.compile(r"_(\d+)_operand_ ([-+*/@]) _(\d+)_operand_")
 
@@ -563,17 +563,13 @@ class NumpyTarget:
 
     name = "numpy"
     is_compiled = False
+    requires = ("numpy>=2.0",)
 
     def __init__(self) -> None:
         self.constants = Constants()
         self.sources: dict[str, NumpySource] = {}
         self.functions: list[tuple[str, ...]] = []
         self.words: set[str] = set()
-
-    @property
-    def requires(self) -> tuple[str, ...]:
-        scipy = "scipy" in self.words
-        return ("numpy>=2.0", "scipy>=1.11") if scipy else ("numpy>=2.0",)
 
     def add(self, entry: Entry, outputs: Sequence[Tensor]) -> None:
         """Print the function of an entry point."""
@@ -614,7 +610,7 @@ class NumpyTarget:
         functions = mathsource.closure(
             [f for f in mathsource.available("arraylib") if f in self.words], "arraylib"
         )
-        imports = {"import scipy.special"} if "scipy" in self.words else set()
+        imports: set[str] = set()
         for function in functions:
             imports |= {"import math"} if "math" in function.imports else set()
         if FAILING in self.words:
