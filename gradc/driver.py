@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradc import __version__
 from gradc.autodiff.reverse import Gradients, adjoint, make_request
@@ -24,7 +24,7 @@ from gradc.emit.module import (
     render,
 )
 from gradc.emit.names import plain
-from gradc.emit.symbols import put_sizes
+from gradc.emit.symbols import put_sizes, symbols_in_order
 from gradc.errors import OptionError, SourceError, UnsupportedError
 from gradc.frontends.gc import parse
 from gradc.graph import Graph, Output, Request, Tensor
@@ -35,6 +35,9 @@ from gradc.passes.zeros import relax_pulls
 from gradc.runtime.cache import Store
 from gradc.runtime.load import load_file, load_text
 
+if TYPE_CHECKING:
+    from gradc.schedule.program import Program
+
 __all__ = [
     "CompiledModule",
     "Options",
@@ -44,8 +47,10 @@ __all__ = [
     "emit_module",
     "gradients",
     "load",
+    "named",
     "options_of",
     "plan",
+    "programs",
     "read",
     "simplified",
 ]
@@ -106,9 +111,10 @@ class Options:
         words = []
         for name, value in self.given().items():
             option = f"--{name.replace('_', '-')}"
-            words.append(
-                option if value is True else f"{option} {shlex.quote(str(value))}"
-            )
+            if isinstance(value, bool):
+                words.append(option if value else option.replace("--", "--no-", 1))
+            else:
+                words.append(f"{option} {shlex.quote(str(value))}")
         return " ".join(words)
 
 
@@ -154,7 +160,9 @@ def load(path: str | Path, *, float: str = "float64") -> Graph:
     except OSError as error:
         raise SourceError(f"{file}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
-        raise SourceError(f"{file}: not UTF-8 at byte {error.start}") from None
+        raise SourceError(
+            f"{file}: not UTF-8 at byte {error.start}", code="bad-encoding"
+        ) from None
     return parse(text, file.name, folder=file.parent, default_float=float)
 
 
@@ -180,7 +188,16 @@ def read(source: Any, options: Options) -> Graph:
         raise OptionError(
             f"expected a Graph, a .gc text or a path, found {type(source).__name__}"
         )
-    return put_sizes(graph, dict(options.static)) if options.static else graph
+    if not options.static:
+        return graph
+    symbols = symbols_in_order([t.shape for t in graph.inputs])
+    for name in options.static:
+        if name not in symbols:
+            listed = ", ".join(symbols) or "none"
+            raise OptionError(
+                f"static: no dimension is called {name!r}", hint=f"symbols are {listed}"
+            )
+    return put_sizes(graph, dict(options.static))
 
 
 # ------------------------------------------------------------------------- planning
@@ -199,7 +216,7 @@ class Plan:
         """Why the gradient by x is None; "" where it is not. OptionError where x is no x."""
         if self.request is None or self.gradients is None:
             raise OptionError("why: no gradients were asked for")
-        tensor = _tensor(self.graph, "why", x)
+        tensor = named(self.graph, "why", x)
         for k, t in enumerate(self.request.xs):
             if t is tensor:
                 return self.gradients.why(k)
@@ -262,7 +279,9 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _names_of(value: Any) -> list[str]:
-    return [v if isinstance(v, str) else _label(v) for v in _listed(value)]
+    return [
+        str(v) if v is None or isinstance(v, str) else _label(v) for v in _listed(value)
+    ]
 
 
 def _label(tensor: Tensor) -> str:
@@ -270,17 +289,17 @@ def _label(tensor: Tensor) -> str:
 
 
 def _tensors(graph: Graph, what: str, value: Any) -> list[Tensor]:
-    return [_tensor(graph, what, v) for v in _listed(value)]
+    return [named(graph, what, v) for v in _listed(value)]
 
 
 def _seeds(graph: Graph, value: Any) -> list[Any]:
     return [
-        v if v is None or not isinstance(v, str) else _tensor(graph, "grad_ys", v)
+        None if v == "None" else named(graph, "grad_ys", v) if isinstance(v, str) else v
         for v in _listed(value)
     ]
 
 
-def _tensor(graph: Graph, what: str, value: Any) -> Tensor:
+def named(graph: Graph, what: str, value: Any) -> Tensor:
     """A tensor by its name (`loss`, `loss:0`), or itself."""
     if isinstance(value, Tensor):
         return value
@@ -315,6 +334,17 @@ def emit_module(
     """The module of a graph; `output` is the name of the file it is meant for."""
     made = plan(source, options)
     return render(_module(made, output), _target(options)), made
+
+
+def programs(made: Plan) -> dict[str, Program]:
+    """The kernels of a plan by the names of their entry points, as target `numba` prints them."""
+    from gradc.emit.numba import NumbaTarget
+
+    target = NumbaTarget(made.options.opt)
+    for entry in _module(made, "").entries:
+        outputs = [f.tensor for f in entry.fields if f.tensor is not None]
+        target.add(entry, list(dict.fromkeys(outputs)))
+    return {name: s.program for name, (s, _) in target.kernels.items()}
 
 
 def emit(source: Any, **options: Any) -> str:

@@ -20,8 +20,8 @@ __all__ = [
     "print_json",
     "progress",
     "show",
+    "table_lines",
     "write_lines",
-    "write_table",
 ]
 
 RED, RESET = "\x1b[1;31m", "\x1b[0m"
@@ -100,20 +100,15 @@ def write_lines(lines: Iterable[str]) -> None:
     write(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
 
 
-def write_table(rows: Sequence[Sequence[str]], indent: str = "") -> None:
-    """Write rows to stdout, their cells but the last under each other."""
+def table_lines(rows: Sequence[Sequence[str]], indent: str = "") -> Iterator[str]:
+    """The rows of a table as lines, their cells but the last under each other."""
     widths: dict[int, int] = {}
     for row in rows:
         for k, cell in enumerate(row[:-1]):
             widths[k] = max(widths.get(k, 0), len(cell))
-    write_lines(
-        indent
-        + "   ".join(
-            cell if k == len(row) - 1 else cell.ljust(widths[k])
-            for k, cell in enumerate(row)
-        )
-        for row in rows
-    )
+    for row in rows:
+        cells = [cell.ljust(widths.get(k, 0)) for k, cell in enumerate(row)]
+        yield indent + "   ".join(cells).rstrip()
 
 
 @contextmanager

@@ -18,7 +18,13 @@ from gradc.cli.options import (
     gradient_options,
     json_option,
 )
-from gradc.cli.report import UsageProblem, print_json, progress, write_table
+from gradc.cli.report import (
+    UsageProblem,
+    print_json,
+    progress,
+    table_lines,
+    write_lines,
+)
 
 __all__ = ["command"]
 
@@ -81,7 +87,7 @@ def command(
     for k, (name, value) in enumerate(gradients.items()):
         reason = plan.why(k) if plan is not None else ""
         rows.append((f"gradient by {name}", *_described(value, f"None: {reason}")))
-    write_table(rows)
+    write_lines(table_lines(rows))
 
 
 def _described(value: Any, reason: str = "None") -> tuple[str, ...]:

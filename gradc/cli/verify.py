@@ -21,8 +21,8 @@ from gradc.cli.report import (
     print_json,
     progress,
     show,
+    table_lines,
     write_lines,
-    write_table,
 )
 from gradc.errors import GradcError
 
@@ -89,8 +89,8 @@ def _print(file: str, verdict: Verdict) -> None:
     sizes = ", ".join(f"{s} = {n}" for s, n in verdict.sizes.items())
     drawn = f"; drawn: {', '.join(verdict.drawn)}" if verdict.drawn else ""
     at = f" at {sizes}" if sizes else ""
-    write_lines([f"{file}: gradients of {_ys(verdict)}{at}{drawn}"])
-    write_table([_row(c) for c in verdict.checks], "  ")
+    title = f"{file}: gradients of {_ys(verdict)}{at}{drawn}"
+    write_lines([title, *table_lines([_row(c) for c in verdict.checks], "  ")])
 
 
 def _row(check: Check) -> tuple[str, ...]:

@@ -1,0 +1,242 @@
+"""`gradc explain`: what is differentiated, what is not and why, and what it costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gradc.cli.options import (
+    compile_options,
+    file_argument,
+    gradient_options,
+    json_option,
+)
+from gradc.cli.report import print_json, progress, table_lines, write_lines
+from gradc.errors import OptionError
+
+if TYPE_CHECKING:
+    from gradc.autodiff.plan import BackwardPlan
+    from gradc.driver import Plan
+    from gradc.graph import Tensor
+    from gradc.schedule.program import Program
+    from gradc.types import Dim
+
+__all__ = ["command"]
+
+
+@click.command("explain")
+@file_argument
+@click.option("--why", metavar="X", help="Only why there is no gradient by X.")
+@gradient_options
+@compile_options
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, /, file: str, why: str | None, as_json: bool, **given: Any
+) -> None:
+    """Say what is differentiated, what is not and why, and what it costs.
+
+    Flops, bytes and memory are in terms of the sizes that the graph leaves open; --static
+    fills them in.
+    """
+    from gradc import driver
+
+    ctx.obj["path"] = file
+    made = driver.plan(Path(file), driver.options_of(given))
+    if why is not None:
+        x, reason = _why(made, why)
+        if as_json:
+            print_json({"x": x, "why": reason})
+        else:
+            write_lines([reason])
+        return
+    report = list(_report(file, made))  # before passes give tensors more names
+    plain = _plain(made)
+    programs = {}
+    if made.options.target == "numba":
+        with progress(f"scheduling {file}"):
+            programs = driver.programs(made)
+    if as_json:
+        print_json({**plain, "kernels": _plain_costs(programs)})
+    else:
+        write_lines([*report, *(_kernel_lines(programs) if programs else ())])
+
+
+# ------------------------------------------------------------------------------ why
+
+
+def _why(made: Plan, name: str) -> tuple[str, str]:
+    """A tensor's name, and why there is no gradient by it."""
+    from gradc import driver
+
+    if made.request is None:
+        raise OptionError(
+            "the graph asks for no gradients",
+            code="no-request",
+            hint="name them with --ys and --xs, or write differentiate(...) in the graph",
+        )
+    asked = made.options
+    tensor = driver.named(made.graph, "why", name)
+    ys = ", ".join(map(_name, made.request.ys))
+    if tensor in made.request.xs:
+        return name, made.why(tensor) or f"{name} has a gradient: {ys} depends on it"
+    alone = driver.plan(made.graph, replace(asked, xs=[tensor], static={}))
+    reason = alone.why(tensor)
+    return name, reason or f"{name} is not among the xs, though {ys} depends on it"
+
+
+def _name(tensor: Tensor) -> str:
+    return tensor.name or tensor.op.name
+
+
+# ---------------------------------------------------------------------------- report
+
+
+def _report(file: str, made: Plan) -> Iterator[str]:
+    """What is differentiated and what is not."""
+    graph = made.graph
+    title = graph.doc.strip().partition("\n")[0]
+    count = sum(node.op.name != "input" for node in graph.nodes())
+    yield f"{file}: {title}" if title else file
+    returned = ", ".join(o.name for o in graph.outputs)
+    yield f"{len(graph.inputs)} inputs, {count} operations; returns {returned}"
+    last = made.gradients.plan if made.gradients is not None else None
+    for plan in graph.plans:
+        if plan is not last:
+            yield from _plan_lines(plan, {})
+    if made.gradients is not None and last is not None:
+        xs = last.request.xs
+        yield from _plan_lines(
+            last, {x: made.gradients.why(k) for k, x in enumerate(xs)}
+        )
+        others = [t.name for t in graph.inputs if t not in xs]
+        if others:
+            yield f"  not among the xs: {', '.join(others)}"
+
+
+def _plan_lines(plan: BackwardPlan, reasons: dict[Tensor, str]) -> Iterator[str]:
+    request = plan.request
+    ys = ", ".join(map(_name, request.ys)) or "nothing"
+    yield ""
+    scope = "" if request.name == "gradients" else f"{request.name}: "
+    yield f"{scope}gradients of {ys}"
+    rows = []
+    for x in request.xs:
+        reason = reasons[x] if x in reasons else _reason(plan, x)
+        found = f"None: {reason}" if reason else "differentiated"
+        rows.append((f"by {_name(x)}", str(x.type), found))
+    yield from table_lines(rows, "  ")
+    counts = _counts(plan)
+    yield (
+        f"  {counts['on a path']} of {sum(counts.values())} operations lie on a path from "
+        f"an x to a y; {counts['behind a cut']} lie behind a cut, "
+        f"{counts['independent']} depend on no x"
+    )
+    yield from (f"  cut {cut}" for cut in dict.fromkeys(map(str, plan.cuts)))
+
+
+def _reason(plan: BackwardPlan, x: Tensor) -> str:
+    """Why no path leads from x to a y; "" where one does."""
+    is_reached = x in plan.request.ys or any(x in node.inputs for node in plan.wanted)
+    return "" if is_reached else plan.why(x)
+
+
+def _counts(plan: BackwardPlan) -> Counter[str]:
+    """How many operations have an adjoint, and how many have none for which reason."""
+    counts: Counter[str] = Counter()
+    dependent = set(plan.request.xs)
+    for node in plan.nodes:
+        is_dependent = any(t in dependent for t in node.inputs)
+        if is_dependent:
+            dependent.update(node.outputs)
+        if node.op.name != "input":
+            counts[
+                "on a path"
+                if node in plan.wanted
+                else "behind a cut"
+                if is_dependent
+                else "independent"
+            ] += 1
+    return counts
+
+
+def _shape_of(program: Program) -> str:
+    """How a kernel is made: its loop nests and library calls."""
+    from gradc.schedule.program import Call, Loop, statements
+
+    nests = sum(isinstance(s, Loop) for s in program.body)
+    calls = Counter(s.routine for s in statements(program.body) if isinstance(s, Call))
+    text = f"{nests} loop nest{'s' * (nests != 1)}"
+    if calls:
+        text += ", library calls: "
+        text += ", ".join(r if n == 1 else f"{r} ({n} times)" for r, n in calls.items())
+    return text
+
+
+def _kernel_lines(programs: Mapping[str, Program]) -> Iterator[str]:
+    yield ""
+    yield "kernels (a division counts as 4 flops, exp or log as 10)"
+    for name, program in programs.items():
+        costs = {k: _amount(v) for k, v in _costs(program).items()}
+        moved = f"{costs['moved']} (inputs and results: {costs['minimal']})"
+        yield f"  {name}: {_shape_of(program)}"
+        yield from table_lines(
+            [
+                ("flops", costs["flops"]),
+                ("bytes moved", moved),
+                ("memory", f"{costs['memory']} bytes beyond the results"),
+            ],
+            "    ",
+        )
+
+
+def _costs(program: Program) -> dict[str, Dim]:
+    from gradc.emit.numba_kernel import arena_size
+    from gradc.schedule.cost import cost
+
+    found = cost(program)
+    return {
+        "flops": found.flops,
+        "moved": found.moved,
+        "minimal": found.minimal,
+        "memory": 8 * arena_size(program),
+    }
+
+
+def _amount(dim: Dim) -> str:
+    """A number with its thousands apart, or a polynomial in the sizes."""
+    from gradc.types import dim_text
+
+    return f"{dim:,}" if isinstance(dim, int) else dim_text(dim)
+
+
+def _plain(made: Plan) -> dict[str, Any]:
+    gradients: dict[str, Any] = {}
+    cuts: list[str] = []
+    if made.gradients is not None:
+        plan = made.gradients.plan
+        for k, x in enumerate(plan.request.xs):
+            why = made.gradients.why(k) or None
+            gradients[_name(x)] = {"type": str(x.type), "why_none": why}
+        cuts = list(dict.fromkeys(map(str, plan.cuts)))
+    return {
+        "inputs": {t.name: str(t.type) for t in made.graph.inputs},
+        "outputs": [o.name for o in made.graph.outputs],
+        "gradients": gradients,
+        "cuts": cuts,
+    }
+
+
+def _plain_costs(programs: Mapping[str, Program]) -> dict[str, Any]:
+    return {
+        name: {
+            k: v if isinstance(v, int) else _amount(v)
+            for k, v in _costs(program).items()
+        }
+        for name, program in programs.items()
+    }
