@@ -233,32 +233,15 @@ def adjoint(request: Request) -> Gradients:
     backward = plan(request)
     outer = here()
     terms = _Terms(request)
-    base = Place(
-        span=outer.span,
-        statement=outer.statement,
-        section=outer.section,
-        scope=request.name,
-        ieee=request.zero_adjoints == "ieee",
-    )
-    with at(base):
-        for y, seed in zip(request.ys, request.grad_ys, strict=True):
-            if y.dtype.is_inexact or y in request.xs:
+    for y, seed in zip(request.ys, request.grad_ys, strict=True):
+        if y.dtype.is_inexact or y in request.xs:
+            with at(_place(y.node.place, outer, request)):
                 terms.add(y, ones(y.type) if seed is None else seed)
     for node in reversed(backward.nodes):
         wanted = backward.wanted.get(node)
         if not wanted:
             continue
-        primal = node.place
-        place = Place(
-            span=primal.span or outer.span,
-            statement=primal.statement or outer.statement,
-            section=primal.section
-            if request.colocate_gradients_with_ops
-            else outer.section,
-            scope=request.name,
-            ieee=base.ieee,
-        )
-        with at(place):
+        with at(_place(node.place, outer, request)):
             bars = [
                 None if output in backward.stops else _total(terms, output, request)
                 for output in node.outputs
@@ -273,9 +256,9 @@ def adjoint(request: Request) -> Gradients:
                 found = _gated(found)
             for k, term in zip(wanted, found, strict=True):
                 terms.add(node.inputs[k], term)
-    with at(base):
-        results: list[Tensor | None] = []
-        for x in request.xs:
+    results: list[Tensor | None] = []
+    for x in request.xs:
+        with at(_place(x.node.place, outer, request)):
             total = _total(terms, x, request)
             if total is ZERO or (
                 total is None and request.unconnected_gradients == "zero"
@@ -284,6 +267,19 @@ def adjoint(request: Request) -> Gradients:
             assert total is None or isinstance(total, Tensor)
             results.append(total)
     return Gradients(tuple(results), backward)
+
+
+def _place(primal: Place, outer: Place, request: Request) -> Place:
+    """Where the adjoint nodes of a node at `primal` are made: at its statement, in the section of
+    the request or, colocated, in its own (rules 8 and 9)."""
+    section = primal.section if request.colocate_gradients_with_ops else outer.section
+    return Place(
+        span=primal.span or outer.span,
+        statement=primal.statement or outer.statement,
+        section=section,
+        scope=request.name,
+        ieee=request.zero_adjoints == "ieee",
+    )
 
 
 def _total(terms: _Terms, tensor: Tensor, request: Request) -> Bar:
