@@ -160,16 +160,56 @@ def pull_out_signs(node: Node) -> Tensor | None:
 
 
 def join_equal_terms(node: Node) -> Tensor | None:
-    """add_n(t, t, u) -> add_n(2 * t, u)."""
+    """add_n(t, t, u, 0) -> add_n(2 * t, u)."""
     if node.attrs.method:
         return None
+    inputs = [t for t in node.inputs if scalar_value(t) != 0] or list(node.inputs[:1])
     counts: dict[Tensor, int] = {}
-    for t in node.inputs:
+    for t in inputs:
         counts[t] = counts.get(t, 0) + 1
     if len(counts) == len(node.inputs) and len(counts) > 1:
         return None
     terms = [t if n == 1 else t * _filled(n, t) for t, n in counts.items()]
     return terms[0] if len(terms) == 1 else node.op(*terms, method="")
+
+
+def drop_zero_term(node: Node) -> Tensor | None:
+    """An adjoint's x + 0 -> x."""
+    if not node.place.scope:
+        return None
+    a, b = node.inputs
+    if scalar_value(b) == 0:
+        return a
+    return b if scalar_value(a) == 0 else None
+
+
+def pull_constant(node: Node) -> Tensor | None:
+    """pull(0, slope) -> 0, pull(1, slope) -> slope, pull(-1, slope) -> -slope."""
+    g, slope = node.inputs
+    value = scalar_value(g)
+    if value == 0:
+        return g
+    if value == 1:
+        return slope
+    return -slope if value == -1 else None
+
+
+def select_constant(node: Node) -> Tensor | None:
+    """select(True, a, b) -> a; select(False, a, b) -> b; select(c, a, a) -> a."""
+    condition, a, b = node.inputs
+    value = scalar_value(condition)
+    if value is None:
+        return a if a is b else None
+    return a if value else b
+
+
+def drop_whole(node: Node) -> Tensor | None:
+    """A slice that takes everything, an embed that fills everything -> x."""
+    x = node.inputs[0]
+    attrs = node.attrs
+    if x.shape != node.out.shape or any(s != 0 for s in attrs.start):
+        return None
+    return x if all(s == 1 for s in attrs.step) else None
 
 
 def pull_by_mask(node: Node) -> Tensor | None:
@@ -432,11 +472,15 @@ ELEMENTWISE: tuple[Rule, ...] = (fold, lift_broadcast)
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "cast": (fold_cast,),
     "negative": (drop_neutral,),
+    "add": (drop_zero_term,),
     "add_n": (join_equal_terms,),
     "multiply": (drop_neutral, pull_out_signs, multiply_reciprocal),
     "divide": (drop_neutral, pull_out_signs),
     "power": (drop_neutral,),
-    "pull": (pull_by_mask,),
+    "pull": (pull_constant, pull_by_mask),
+    "select": (select_constant,),
+    "slice": (drop_whole,),
+    "embed": (drop_whole,),
     "broadcast": (compose_broadcast,),
     "transpose": (compose_transpose,),
     "reshape": (compose_reshape,),

@@ -11,12 +11,15 @@ import builtins
 import keyword
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from gradc.errors import InternalError
 from gradc.graph import Graph, Node, Tensor
 from gradc.ops.loops import Affine, Contract, Elementwise, Fill
+from gradc.passes.merge import merge
+from gradc.passes.simplify import simplify
 from gradc.schedule.calls import call_statements
 from gradc.schedule.fuse import BLOCK, Item, LoopItem, fuse, separate
 from gradc.schedule.program import (
@@ -41,6 +44,7 @@ from gradc.schedule.program import (
     StoreMode,
     View,
 )
+from gradc.schedule.scalarise import scalarise
 from gradc.schedule.tidy import inline_lets
 from gradc.schedule.units import (
     WHOLE,
@@ -57,6 +61,8 @@ __all__ = ["Failure", "Scheduled", "schedule"]
 
 Path = tuple[LoopItem, ...]
 
+SAID = 8
+"""How many statements a loop's comment quotes."""
 NEVER = 1_000_000
 MEMORY, CACHE = 8, 2
 """What a store and a load cost in flops: of an array of full size, of a row or tile."""
@@ -116,12 +122,20 @@ class _Value:
 
 def schedule(graph: Graph, name: str, level: int = 1) -> Scheduled:
     """The Program of a graph of primitives. Level 0 makes one nest a node."""
+    if level > 0:
+        graph = written_out(graph)
     units = make_units(graph)
     reserved = frozenset(_symbols(graph)) | {
         t.name for n in graph.nodes() for t in n.outputs
     }
     items = fuse(units, reserved) if level > 0 else separate(units, reserved)
     return _Lowering(graph, units, items, name).run()
+
+
+def written_out(graph: Graph) -> Graph:
+    """The graph with its short axes written out, and what folds away then gone."""
+    new = scalarise(graph)
+    return graph if new is graph else merge(simplify(merge(new)))
 
 
 class _Lowering:
@@ -142,6 +156,7 @@ class _Lowering:
         self.taken: set[str] = set()
         self.leaves: dict[Tensor, str] = {}
         self.known: dict[tuple[Path, Tensor, tuple[Index, ...]], Expr] = {}
+        self.looked: dict[tuple[Path, Any], Ref] = {}
         self.pending: list[Stmt] = []
         self.symbols = _symbols(graph)
         self.taken.update(self.symbols)
@@ -577,8 +592,16 @@ class _Lowering:
         found: list[Expr] = []
         code = self.failure("index", unit.node)
         for read, size in zip(unit.reads[first:], sizes, strict=True):
+            expr = self.load(unit, read)
+            if self.is_inside(read, expr, size):
+                found.append(expr)
+                continue
+            place = (read.tensor, tuple(self.index(unit, i) for i in read.index), size)
+            if (self.paths[unit], place) in self.looked:
+                found.append(self.looked[self.paths[unit], place])
+                continue
             raw = self.fresh("index")
-            statements.append(Let(raw, self.load(unit, read)))
+            statements.append(Let(raw, expr))
             given = Ref(raw, int64)
             name = self.fresh("at")
             wrapped = Apply(
@@ -601,8 +624,17 @@ class _Lowering:
                 bool_,
             )
             statements.append(Check(good, code))
+            self.looked[self.paths[unit], place] = at
             found.append(at)
         return statements, found
+
+    def is_inside(self, read: Read, expr: Expr, size: Dim) -> bool:
+        """Whether an index is known to be inside its axis: the axis's own number, or a literal."""
+        if isinstance(expr, Lit):
+            return isinstance(size, int) and 0 <= expr.value < size
+        if not isinstance(expr, AxisValue) or read.tensor.op.name != "iota":
+            return False
+        return bool(read.tensor.shape[read.tensor.attrs.axis] == size)
 
     def failure(self, kind: str, node: Node) -> int:
         for k, known in enumerate(self.failures):
@@ -815,7 +847,13 @@ def _statements_of(loop: LoopItem) -> list[str]:
         if place.statement is not None:
             text = place.statement.text.strip()
             found[f"{place.scope}: adjoint of {text}" if place.scope else text] = None
-    return list(found)
+    texts = list(found)
+    if len(texts) <= SAID:
+        return texts
+    own = [t for t in texts if ": adjoint of " not in t]
+    shown = (own or texts)[:SAID]
+    more = len(texts) - len(shown)
+    return [*shown, f"and {more} more" + (", their adjoints among them" if own else "")]
 
 
 def _is_reversed(unit: Unit, loop: LoopItem) -> bool:
