@@ -202,9 +202,12 @@ class Calls(Session):
         dtype = function.signature.parameters.get("dtype")
         if dtype is None:
             return
-        makes = dtype.default == float64 or (
-            function.name in ("full", "arange", "linspace", "logspace", "geomspace")
-            and any(isinstance(static_of(v), float) for v in given)
+        floats = any(isinstance(static_of(v), float) for v in given)
+        tensors = any(isinstance(v, Tensor) for v in given)
+        makes = (
+            dtype.default == float64
+            or (function.name in ("full", "arange") and floats)
+            or (function.name in ("linspace", "logspace", "geomspace") and not tensors)
         )
         if makes:
             bound.arguments["dtype"] = self.default_float

@@ -26,6 +26,10 @@ from gradc.frontends.gc_values import (
 __all__ = ["Definitions", "bound_names", "is_text"]
 
 
+MAX_ENTERED = 10
+"""How often a `def` that is given functions may be in the middle of a call."""
+
+
 class Definitions(Declarations):
     """`def` and its calls."""
 
@@ -140,9 +144,13 @@ class Definitions(Declarations):
         kwargs: Mapping[str, Value],
     ) -> Value:
         """The body of a `def` at a call of it."""
-        if definition.broken:
+        if definition.broken or definition in self.recursive:
             return POISON
-        if any(d is definition for d, _ in self.calls):
+        entered = sum(d is definition for d, _ in self.calls)
+        # a function passed to it may come back to it, with another function: twice(twice(f))
+        passed = any(isinstance(a, Definition) for a in (*args, *kwargs.values()))
+        if entered >= (MAX_ENTERED if passed else 1):
+            self.recursive.add(definition)
             raise ParseError(
                 f"{definition.name} calls itself",
                 code="recursion",

@@ -259,14 +259,16 @@ def _arity(op: Op) -> int | None:
     """How many operands an op takes, None where any number."""
     if isinstance(op.evaluate, np.ufunc):
         return op.evaluate.nin
-    if op.evaluate is None:
-        return 0
-    parameters = inspect.signature(op.evaluate).parameters.values()
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return None
-    return sum(
-        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters
-    )
+    for rule in (op.type, op.evaluate):
+        if rule is None:
+            continue
+        parameters = inspect.signature(rule).parameters.values()
+        if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+            continue
+        return sum(
+            p.default is p.empty and p.kind is not p.KEYWORD_ONLY for p in parameters
+        )
+    return None
 
 
 def _is_int(value: Any) -> bool:
@@ -331,6 +333,7 @@ _KINDS: Mapping[str, Callable[[Any, int], bool]] = {
     "at": lambda value, rank: _is_int(value) and 0 <= value <= rank,
     "axes": _is_axes,
     "axis": _is_axis,
+    "bits": lambda value, rank: value in (8, 16, 32, 64),
     "count": lambda value, rank: _is_int(value) and value > 0,
     "ddof": lambda value, rank: _is_int(value) or isinstance(value, float),
     "dtype": lambda value, rank: isinstance(value, DType),

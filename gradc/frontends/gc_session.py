@@ -100,6 +100,7 @@ class Session(ABC):
         self.plans: list[Any] = []
         self.gradient_names: dict[Tensor, str] = {}
         self.calls: list[tuple[Definition, Span]] = []
+        self.recursive: set[Definition] = set()
         self.loaded: dict[tuple[str, str | None], Any] = {}
         self.dtypes: dict[str, DType] = {
             **DTYPES,

@@ -929,8 +929,8 @@ def invert(x: TensorLike) -> Tensor:
 def _shift(name: str, ufunc: np.ufunc, sign: str, doc: str, alias: str) -> None:
     op = elementwise(
         name,
-        numpy=lambda x, y, bits: ufunc(x, y),
-        type=lambda x, y, bits: x,
+        numpy=lambda x, y, *, bits: ufunc(x, y),
+        type=lambda x, y, *, bits: x,
         accepts=INTEGER,
         text=sign,
         scalar=f"_{name}",
