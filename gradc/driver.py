@@ -24,7 +24,7 @@ from gradc.emit.module import (
     render,
 )
 from gradc.emit.names import plain
-from gradc.emit.symbols import put_sizes, symbols_in_order
+from gradc.emit.symbols import put_sizes, retyped, symbols_in_order
 from gradc.errors import OptionError, SourceError, UnsupportedError
 from gradc.frontends.gc import parse
 from gradc.graph import Graph, Output, Request, Tensor
@@ -152,7 +152,7 @@ def load(path: str | Path, *, float: str = "float64") -> Graph:
     file = Path(path)
     if file.suffix != ".gc":
         raise UnsupportedError(
-            f"{file.name}: this version reads .gc files",
+            f"{file}: this version reads .gc files",
             hint="give the graph as a .gc file",
         )
     try:
@@ -492,7 +492,10 @@ def _entry(
     keyed = tuple(
         replace(o, name=n) for o, n in zip(wanted, _unique(names), strict=True)
     )
-    final = simplified(replace(graph, outputs=keyed, request=None, names={}))
+    own = replace(graph, outputs=keyed, request=None, names={})
+    # names that passes give to tensors must not reach the other entries
+    own = own.mapped(retyped(own, lambda value: value))
+    final = simplified(own)
     tensors = iter(o.tensor for o in final.outputs)
     made = []
     for record, text, outputs in records:

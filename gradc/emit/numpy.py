@@ -186,7 +186,7 @@ class _Function:
         for node in self.nodes:
             if node.op.name != "input":
                 self.node(node)
-        returned = [self.explicit(t) for t in self.results]
+        returned = [self.strong(self.explicit(t), t.dtype) for t in self.results]
         body = self.body()
         last = ", ".join(v.text for v in returned) + ("," if len(returned) == 1 else "")
         body += layout.statement(f"return {last}" if returned else "return ()", 4)
@@ -234,8 +234,13 @@ class _Function:
             scope, section = now, part
             if not now and statement is not None:
                 source = self.texts(statement)
+                quoted_below = (
+                    group.lines[0] == f"    with {FAILING}({quoted(source)}):"
+                )
                 alone = len(group.statements) == 1
-                if not (alone and _says_same(group.statements[0], source)):
+                if not (
+                    quoted_below or alone and _says_same(group.statements[0], source)
+                ):
                     lines.append(comment(source, 4))
             lines += group.lines
         return lines
@@ -495,7 +500,10 @@ def _scalar(dtype: DType) -> str:
 
 
 def _primal_first(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes that wait for no adjoint, then the others; each in the order given."""
+    """The nodes that wait for no adjoint, in the source's order, then the others.
+
+    Where a node reads what a later line makes (a loop, a function) the order given stays.
+    """
     later: set[Node] = set()
     first: list[Node] = []
     second: list[Node] = []
@@ -505,7 +513,15 @@ def _primal_first(nodes: Sequence[Node]) -> list[Node]:
             second.append(node)
         else:
             first.append(node)
+    lines = {node: _line(node) for node in first}
+    if all(lines[t.node] <= lines[node] for node in first for t in node.inputs):
+        first.sort(key=lines.__getitem__)
     return first + second
+
+
+def _line(node: Node) -> int:
+    span = node.place.statement
+    return 0 if span is None else span.line
 
 
 def symbols_in(graph: Graph, nodes: Iterable[Node]) -> tuple[str, ...]:
