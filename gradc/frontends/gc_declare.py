@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -90,9 +91,16 @@ class Declarations(Expressions):
 
     def check_symbols(self) -> None:
         """Every symbol must follow from the shapes of the inputs; facts are about such symbols."""
+        seen = {s for t in self.inputs for d in t.shape for s in _symbols(d)}
+        uses = Counter(name for names, _ in self.fact_spans for name in names)
         for names, span in self.fact_spans:
             for name in names:
-                if name not in self.symbols:
+                value = self.facts.apply(symbol(name))
+                determined = all(s in seen for s in _symbols(value))
+                # a name may stand between two facts alone: M of `K == M` and `M == 2 * N`
+                if determined and (name in self.symbols or uses[name] > 1):
+                    continue
+                if determined or value == symbol(name):
                     self.report(
                         ParseError(
                             f"no input has the dimension {name}",
@@ -102,7 +110,6 @@ class Declarations(Expressions):
                         )
                     )
         loose = unbound_symbols([t.shape for t in self.inputs])
-        seen = {s for t in self.inputs for d in t.shape for s in _symbols(d)}
         for name, span in self.symbol_spans.items():
             value = self.symbols[name]
             if any(s not in seen or s in loose for s in _symbols(value)):

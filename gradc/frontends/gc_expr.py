@@ -54,7 +54,7 @@ from gradc.frontends.gc_values import (
 from gradc.graph import Tensor
 from gradc.ops.functions import Function, functions, lookup_function
 from gradc.ops.index import index
-from gradc.types import DTYPES, Poly
+from gradc.types import DTYPES, DType, Poly
 
 __all__ = ["Expressions"]
 
@@ -590,7 +590,7 @@ class Expressions(Forms):
         bound: Value = None
         for frame in self.frame.chain():
             found = frame.names.get(name)
-            if isinstance(found, Definition | Function | Native):
+            if isinstance(found, Definition | Function | Native | DType):
                 function = found
             elif found is not None and bound is None:
                 bound = found

@@ -243,9 +243,12 @@ def _syntax_error(source: Source, fault: SyntaxError, shift: int) -> ParseError:
         end = min(max(fault.end_offset, column + 1), len(text) + 1)
     message = fault.msg.split(" (<unknown>")[0]
     hint = ""
-    word = re.match(r"\w+", text[column - 1 :])
-    if word and keyword.iskeyword(word[0]) and message.startswith("invalid syntax"):
-        hint = f"`{word[0]}` is a word of Python's own syntax and can't be a name"
+    for word in (
+        re.match(r"\s*(\w+)\s*[:=]", text),
+        re.match(r"(\w+)", text[column - 1 :]),
+    ):
+        if word and keyword.iskeyword(word[1]) and message.startswith("invalid syntax"):
+            hint = f"`{word[1]}` is a word of Python's own syntax and can't be a name"
     if "integer string conversion" in message:
         message = "a number of more than 4300 digits"
         hint = "write it as a float: 1e300"
