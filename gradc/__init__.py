@@ -25,7 +25,7 @@ _HOMES = {
     "GradcErrors": "gradc.errors",
     "Graph": "gradc.graph",
     "compile": "gradc.driver",
-    "emit": "gradc.driver",
+    "emit": "gradc",  # the package of that name, which can be called
     "gradients": "gradc.driver",
     "load": "gradc.driver",
     "parse": "gradc.frontends.gc",
@@ -45,6 +45,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'gradc' has no attribute {name!r}")
     from importlib import import_module
 
+    if home == "gradc":
+        return import_module(f"gradc.{name}")
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gradc.emit import layout
 from gradc.emit.names import RESERVED, Namer
 from gradc.emit.text import shape_in
 from gradc.errors import ShapeError
@@ -57,13 +58,11 @@ class Binding:
         size = f"{inputs[self.source]}.shape[{self.axis}]"
         if self.rest != 0:
             size = f"({size} - ({rest}))"
-        if self.slope == 1:
-            return size
-        slope = f"({shape_in((self.slope,), symbols)[1:-2]})"
-        quotient = f"{size} // {slope}"
-        if isinstance(self.slope, int):
-            return quotient
-        return f"{quotient} if {slope} else 0"
+        if self.slope != 1:
+            slope = f"({shape_in((self.slope,), symbols)[1:-2]})"
+            size = f"{size} // {slope}"
+            size += "" if isinstance(self.slope, int) else f" if {slope} else 0"
+        return layout.expression(size)[0]
 
 
 def symbols_in_order(shapes: Sequence[Sequence[Dim]]) -> tuple[str, ...]:

@@ -1,0 +1,607 @@
+"""Emitted modules: their text, their calls, their errors, and how they are loaded."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import threading
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gradc
+from gradc.driver import emit_module, options_of
+from gradc.emit.module import environment, fields_of
+from gradc.frontends.gc import parse
+from gradc.ops.evaluator import evaluate
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+TARGETS = ["numpy", "numba"]
+RUFF = shutil.which("ruff", path=sysconfig.get_path("scripts")) or shutil.which("ruff")
+MYPY = shutil.which("mypy", path=sysconfig.get_path("scripts")) or shutil.which("mypy")
+LOGISTIC = (GOLDEN / "logistic.gc").read_text(encoding="utf-8")
+CASES = [
+    ("logistic", "numpy", {"wrap": "scipy"}),
+    ("logistic", "numba", {"wrap": "scipy"}),
+    ("embedding", "numpy", {}),
+    ("embedding", "numba", {}),
+    ("names", "numpy", {}),
+    ("differences", "numpy", {}),
+    ("factor", "numpy", {}),
+]
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory, monkeypatch):
+    """One cache folder for all tests here, so that a kernel is compiled once."""
+    base = tmp_path_factory.getbasetemp() / "gradc-cache"
+    monkeypatch.setenv("GRADC_CACHE_DIR", str(base))
+
+
+def inputs_of(module, seed=0):
+    """Values for all inputs without a default, by name: every symbol is 4, but for M."""
+    rng = np.random.default_rng(seed)
+    sizes = {"N": 4, "D": 3, "V": 5, "B": 6, "M": 8}
+    found = {}
+    for name, row in module.INPUTS.items():
+        shape = tuple(
+            d if isinstance(d, int) else eval(d, {}, sizes) for d in row["shape"]
+        )
+        if row["dtype"] == "int64":
+            found[name] = rng.integers(-3, 3, shape)
+        else:
+            found[name] = rng.normal(size=shape).astype(row["dtype"])[()]
+    if "K" in found:
+        found["K"] = found["K"] @ found["K"].T + np.eye(4)
+    return found
+
+
+def flat(result):
+    """All values of a result, of `run` or of `value_and_gradients`."""
+    is_pair = isinstance(result, tuple) and not hasattr(result, "_fields")
+    return [v for part in (result if is_pair else (result,)) for v in part]
+
+
+# ------------------------------------------------------------------------ golden files
+
+
+@pytest.mark.parametrize(("name", "target", "options"), CASES)
+def test_golden(name, target, options, request):
+    """The emitted text is what is committed and read, and it computes the right values."""
+    graph = gradc.load(GOLDEN / f"{name}.gc")
+    output = f"{name}_{target}.py"
+    emitted, _ = emit_module(graph, options_of({"target": target, **options}), output)
+    path = GOLDEN / output
+    if request.config.getoption("--update-golden"):
+        path.write_text(emitted.source, encoding="utf-8")
+    assert emitted.source == path.read_text(encoding="utf-8")
+    module = gradc.compile(graph, target=target, **options)
+    feeds = inputs_of(module)
+    values = {t: feeds[n] for t, n in zip(graph.inputs, module.INPUTS, strict=True)}
+    outputs = [o.tensor for o in graph.outputs]
+    for found, want in zip(module.run(**feeds), evaluate(outputs, values), strict=True):
+        assert np.shape(found) == want.shape
+        assert np.asarray(found).dtype == want.dtype
+        np.testing.assert_allclose(
+            found, want, rtol=1e-5 if want.itemsize < 8 else 1e-12
+        )
+    request_ = graph.request
+    bars = gradc.gradients(request_.ys, request_.xs)
+    _, gradients = module.value_and_gradients(**feeds)
+    for found, bar in zip(gradients, bars, strict=True):
+        assert (found is None) == (bar is None)
+        if bar is not None:
+            (want,) = evaluate([bar], values)
+            assert np.asarray(found).dtype == want.dtype
+            np.testing.assert_allclose(
+                found, want, rtol=1e-5 if want.itemsize < 8 else 1e-10, atol=1e-12
+            )
+
+
+@pytest.mark.skipif(RUFF is None, reason="ruff is not installed")
+def test_emitted_text_is_clean():
+    files = [str(p) for p in sorted(GOLDEN.glob("*.py"))]
+    for command in (["check"], ["format", "--diff"]):
+        done = subprocess.run(
+            [RUFF, *command, "--isolated", *files],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.skipif(MYPY is None, reason="mypy is not installed")
+def test_emitted_text_has_right_types(tmp_path):
+    files = [str(GOLDEN / f"logistic_{target}.py") for target in TARGETS]
+    done = subprocess.run(
+        [MYPY, "--strict", "--cache-dir", str(tmp_path), *files],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_same_bytes_under_another_hash_seed(target, tmp_path):
+    code = (
+        "import sys, gradc; sys.stdout.reconfigure(encoding='utf-8');"
+        f"print(gradc.emit(gradc.load(sys.argv[1]), target='{target}', wrap='scipy'))"
+    )
+    texts = set()
+    for seed in ("0", "1", "12345"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(GOLDEN / "logistic.gc")],
+            capture_output=True,
+            check=True,
+            env={
+                **os.environ,
+                "PYTHONHASHSEED": seed,
+                "PYTHONPATH": str(Path(gradc.__file__).parent.parent),
+            },
+            cwd=tmp_path,
+        )
+        texts.add(done.stdout)
+    assert len(texts) == 1
+
+
+def test_line_ends_do_not_matter_to_the_hash():
+    unix = gradc.emit(parse(LOGISTIC, "a.gc"), target="numpy")
+    windows = gradc.emit(parse(LOGISTIC.replace("\n", "\r\n"), "a.gc"), target="numpy")
+    assert unix == windows
+
+
+# ---------------------------------------------------------------------------- calls
+
+
+@pytest.fixture(params=TARGETS)
+def logistic(request):
+    return gradc.compile(LOGISTIC, target=request.param, wrap="scipy")
+
+
+def test_kinds_of_arrays_give_the_same(logistic):
+    feeds = inputs_of(logistic)
+    X = feeds.pop("X")
+    wanted = flat(logistic.value_and_gradients(X, **feeds))
+    read_only = X.copy()
+    read_only.flags.writeable = False
+    unaligned = np.frombuffer(b" " + X.tobytes(), np.uint8)[1:].view(np.float64)
+    kinds = [
+        np.asfortranarray(X),
+        np.repeat(X, 2, axis=0)[::2],
+        X[::-1].copy()[::-1],
+        X.astype(X.dtype.newbyteorder()),
+        read_only,
+        unaligned.reshape(X.shape),
+        X.tolist(),
+    ]
+    for kind in kinds:
+        for found, want in zip(
+            flat(logistic.value_and_gradients(kind, **feeds)), wanted, strict=True
+        ):
+            np.testing.assert_allclose(found, want, rtol=1e-13)
+
+
+def test_results_are_scalars_and_fresh_arrays(logistic):
+    feeds = inputs_of(logistic)
+    before = {name: np.copy(value) for name, value in feeds.items()}
+    result = logistic.run(**feeds)
+    assert type(result.loss) is np.float64
+    assert not any(np.may_share_memory(result.p, v) for v in feeds.values())
+    result.p[:] = 7.0
+    assert logistic.run(**feeds).p[0] != 7.0
+    for name, value in before.items():
+        np.testing.assert_array_equal(feeds[name], value)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_outputs_never_alias_inputs_or_each_other(target):
+    module = gradc.compile(
+        "x: float[N, 3]\ny = x\nk = array([1.0, 2.0])\n"
+        "return x, y, x.T, x[0], x.reshape(3 * N), broadcast_to(x[:, 0], (2, N)), k, k",
+        target=target,
+    )
+    x = np.arange(6.0).reshape(2, 3)
+    result = module.run(x)
+    kept = [np.copy(v) for v in result]
+    for value in result:
+        assert value.flags.writeable
+        value[...] = -1.0
+    np.testing.assert_array_equal(x, np.arange(6.0).reshape(2, 3))
+    for found, want in zip(module.run(x), kept, strict=True):
+        np.testing.assert_array_equal(found, want)
+
+
+def test_zero_sizes(logistic):
+    value, gradient = logistic.value_and_gradients(np.zeros((3, 0)), np.zeros(3), [])
+    np.testing.assert_allclose(value.loss, np.log(2.0))
+    assert gradient.w.shape == (0,)
+    value, gradient = logistic.value_and_gradients(np.zeros((0, 2)), [], np.ones(2))
+    assert np.isnan(value.loss)
+    assert gradient.w.shape == (2,)
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_floating_point_warnings(logistic):
+    X = np.array([[np.inf, 1e308], [np.nan, -1e308]])
+    with np.errstate(all="warn"):
+        logistic.value_and_gradients(X, np.zeros(2), np.full(2, 1e308))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "text"),
+    [
+        (
+            {"w": np.zeros(4)},
+            ValueError,
+            "w: expected float64[D] with D = 3 (from X.shape[1]), got shape (4,)",
+        ),
+        ({"X": np.zeros(3)}, ValueError, "X: expected float64[N, D], got shape (3,)"),
+        (
+            {"X": np.zeros((4, 3), complex)},
+            TypeError,
+            "X: expected float64[N, D], got complex128; write X.astype(np.float64)",
+        ),
+        ({"y": None}, TypeError, "y: expected float64[N], got NoneType"),
+        ({"y": ["a"] * 4}, TypeError, "y: expected float64[N], got str"),
+        ({"l2": 1j}, TypeError, "l2: expected float64, got 1j"),
+        ({"l2": [1.0]}, ValueError, "l2: expected float64, got shape (1,)"),
+        ({"l2": 2**60 + 1}, TypeError, "which it can't hold"),
+        ({"X": [[1.0], [1.0, 2.0]]}, ValueError, "X: expected float64[N, D]: "),
+        ({"threads": 0}, ValueError, "threads: expected at least 1, got 0"),
+        ({"threads": "2"}, TypeError, "threads: expected an int, got str"),
+        ({"out": 1}, TypeError, "out: expected"),
+        ({"nought": 1}, TypeError, "nought"),
+    ],
+)
+def test_wrong_arguments(logistic, changes, error, text):
+    with pytest.raises(error) as caught:
+        logistic.run(**{**inputs_of(logistic), **changes})
+    assert text in str(caught.value)
+
+
+def test_missing_argument_is_named(logistic):
+    with pytest.raises(TypeError, match="'w'"):
+        logistic.run(np.zeros((2, 2)), np.zeros(2))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_python_numbers_are_weak(target):
+    module = gradc.compile(
+        "x: float32\nk: int8\nb: bool\nz: complex128\nreturn x + 0.0, k, b",
+        target=target,
+    )
+    for x in (1, 0.1, np.float32(2.0), True):
+        assert module.run(x, 3, True, 1.0).x if hasattr(module, "x") else True
+        assert type(module.run(x, 3, True, 1.0)[0]) is np.float32
+    assert module.run(1, 3.0, 0, 2)[1] == 3
+    for wrong in ({"k": 300}, {"k": 2.5}, {"x": 2**24 + 1}, {"b": 2}, {"x": 1j}):
+        with pytest.raises(TypeError, match=next(iter(wrong))):
+            module.run(**{"x": 1.0, "k": 1, "b": False, "z": 1j, **wrong})
+    with pytest.raises(TypeError, match=r"x\.astype|asarray"):
+        module.run(np.float64(1.0), 1, True, 1j)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_dimensions_are_found_and_checked(target):
+    module = gradc.compile(
+        "x: float[2 * N + 1]\ny: float[3 * M]\nz: float[K, 2]\nassert K == M + N\n"
+        "return sum(x[:N]) + sum(y[:M]) + sum(z)",
+        target=target,
+    )
+    assert module.run(np.ones(5), np.ones(9), np.ones((5, 2)))[0] == 15.0
+    with pytest.raises(ValueError, match="x: expected"):
+        module.run(np.ones(4), np.ones(9), np.ones((5, 2)))
+    with pytest.raises(
+        ValueError, match=r"z: expected float64.*\(x.shape\[0\] - 1\) // 2"
+    ):
+        module.run(np.ones(5), np.ones(9), np.ones((6, 2)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_a_slice_needs_is_checked(target):
+    module = gradc.compile("x: float[N]\nreturn x[2:] - x[:-2]", target=target)
+    assert module.run(np.zeros(2))[0].shape == (0,)
+    with pytest.raises(ValueError, match=r"N >= 2.*N = 1 \(from x.shape\[0\]\)"):
+        module.run(np.zeros(1))
+
+
+# ------------------------------------------------------------------------------- out
+
+
+def test_out_is_written_to(logistic):
+    feeds = inputs_of(logistic)
+    wanted = flat(logistic.value_and_gradients(**feeds))
+    w = np.empty(3)
+    values, gradients = logistic.value_and_gradients(**feeds, out=((None,), (w,)))
+    assert gradients.w is w
+    np.testing.assert_allclose(w, wanted[1])
+    loss = np.empty(())
+    values, _ = logistic.value_and_gradients(**feeds, out=((loss,), None))
+    assert values.loss is loss
+    np.testing.assert_allclose(loss, wanted[0])
+
+
+def test_out_may_be_an_input_or_overlap_one(logistic):
+    feeds = inputs_of(logistic)
+    wanted = logistic.value_and_gradients(**feeds)[1].w.copy()
+    logistic.value_and_gradients(**feeds, out=(None, (feeds["w"],)))
+    np.testing.assert_allclose(feeds["w"], wanted)
+    feeds = inputs_of(logistic)
+    memory = np.zeros(6)
+    memory[:3] = feeds["w"]
+    feeds["w"] = memory[:3]
+    logistic.value_and_gradients(**feeds, out=(None, (memory[1:4],)))
+    np.testing.assert_allclose(memory[1:4], wanted)
+    strided = np.zeros((3, 2))
+    logistic.value_and_gradients(**inputs_of(logistic), out=(None, (strided[:, 0],)))
+    np.testing.assert_allclose(strided[:, 0], wanted)
+
+
+@pytest.mark.parametrize(
+    ("out", "error"),
+    [
+        ((None, (np.empty(2),)), ValueError),
+        ((None, (np.empty(3, np.float32),)), TypeError),
+        ((None, ([0.0] * 3,)), TypeError),
+        ((None, (np.broadcast_to(np.zeros(1), 3),)), ValueError),
+        ((None, ()), TypeError),
+        (((None,),), TypeError),
+    ],
+)
+def test_wrong_out(logistic, out, error):
+    with pytest.raises(error, match="out"):
+        logistic.value_and_gradients(**inputs_of(logistic), out=out)
+
+
+# ------------------------------------------------------------------------- failures
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_errors_name_the_statement(target):
+    module = gradc.compile(
+        "t: float[V]\ni: int[B]\nrows = t[i]\nreturn rows", target=target
+    )
+    np.testing.assert_array_equal(module.run([1.0, 2.0], [0, -1])[0], [1.0, 2.0])
+    for wrong in (2, -3, 2**62):
+        with pytest.raises(IndexError, match=r"rows = t\[i\]"):
+            module.run([1.0, 2.0], [0, wrong])
+    module = gradc.compile("K: float[N, N]\nL = cholesky(K)\nreturn L", target=target)
+    with pytest.raises(np.linalg.LinAlgError, match=r"L = cholesky\(K\)"):
+        module.run(-np.eye(2))
+
+
+# ------------------------------------------------------------------------ objective
+
+
+def test_objective(logistic):
+    scipy_optimize = pytest.importorskip("scipy.optimize")
+    feeds = inputs_of(logistic)
+    w = feeds.pop("w")
+    feeds["l2"] = 0.1
+    o = logistic.objective(**feeds)
+    theta = o.pack(w=w)
+    value, gradient = o.fun(theta)
+    assert type(value) is float
+    np.testing.assert_allclose(
+        gradient, logistic.value_and_gradients(w=w, **feeds)[1].w
+    )
+    fit = scipy_optimize.minimize(o.fun, o.pack(w=np.zeros(3)), jac=True)
+    assert np.abs(fit.jac).max() < 1e-4
+    assert o.unpack(fit.x)["w"].shape == (3,)
+    assert o.bounds(w=(0.0, None)) == [(0.0, np.inf)] * 3
+    for call in (lambda: o.pack(v=w), lambda: o.bounds(v=(0, 1)), lambda: o.pack()):
+        with pytest.raises(TypeError, match="v|w"):
+            call()
+    with pytest.raises(ValueError, match="theta: expected shape"):
+        o.fun(np.zeros(4))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_objective_of_several_xs(target):
+    module = gradc.compile(
+        "a: float[K, 2]\nb: float32\nc: float[3]\nu: float\nx: float[N]\n"
+        "y = sum(a**2) * b + sum(c) * sum(x)\ndifferentiate(y, [b, a, c, u])\nreturn y",
+        target=target,
+        wrap="scipy",
+    )
+    o = module.objective(np.ones(2))
+    with pytest.raises(ValueError, match="a: its shape is not known"):
+        o.fun(np.zeros(3))
+    theta = o.pack(a=np.ones((2, 2)), b=3.0, c=[1.0, 2.0, 3.0], u=0.0)
+    value, gradient = o.fun(theta)
+    assert value == 24.0
+    np.testing.assert_allclose(gradient, [4.0, 6.0, 6.0, 6.0, 6.0, 2.0, 2.0, 2.0, 0.0])
+    assert o.bounds(c=([0, 1, 2], 3))[5:8] == [(0, 3), (1, 3), (2, 3)]
+
+
+# ------------------------------------------------------------------------- the text
+
+
+def test_tables(logistic):
+    assert logistic.GRADC["interface"] == 1
+    assert logistic.GRADC["options"]["wrap"] == "scipy"
+    assert any(r.startswith("numpy") for r in logistic.GRADC["requires"])
+    assert logistic.INPUTS["X"]["shape"] == ("N", "D")
+    assert logistic.INPUTS["w"]["differentiable"]
+    assert not logistic.INPUTS["X"]["differentiable"]
+    assert logistic.OUTPUTS["p"] == {"dtype": "float64", "shape": ("N",)}
+    names = ast.parse(logistic.source)
+    assert ast.get_docstring(names).startswith("l2-regularised logistic regression.")
+
+
+def test_options_are_renamed_where_an_input_has_the_name():
+    module = gradc.compile(
+        "out: float[N]\nthreads: float\nreturn out * threads", target="numpy"
+    )
+    array = np.empty(2)
+    result = module.run(out=[1.0, 2.0], threads=3.0, out_=(array,), threads_=2)
+    assert result[0] is array
+    np.testing.assert_array_equal(array, [3.0, 6.0])
+    assert "the option `out` is called `out_`" in module.source
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_hostile_text_stays_text(target):
+    doc = '"""\nimport os\nos.abort()\n\\'
+    graph = gradc.parse("x: float[N]\ny = x * 2.0\nreturn y", "a'b\"; rm -rf c.gc")
+    import dataclasses
+
+    graph = dataclasses.replace(graph, doc=doc)
+    module = gradc.compile(graph, target=target)
+    tree = ast.parse(module.source)
+    imported = [a.name for n in tree.body if isinstance(n, ast.Import) for a in n.names]
+    assert "gradc" not in " ".join(imported)
+    assert module.run([1.0])[0] == [2.0]
+
+
+def test_constants_of_all_sizes(tmp_path):
+    rng = np.random.default_rng(0)
+    small, large = rng.normal(size=(3, 4)), rng.normal(size=(40, 40))
+    np.savez(tmp_path / "w.npz", small=small, large=large)
+    path = tmp_path / "model.gc"
+    path.write_text(
+        'a: float64[3, 4] = load("w.npz", "small")\n'
+        'b: float64[40, 40] = load("w.npz", "large")\n'
+        "x: float[40]\nreturn sum(a) + b @ x"
+    )
+    x = rng.normal(size=40)
+    for target in TARGETS:
+        for embed in (True, False):
+            options = options_of({"target": target, "embed": embed})
+            emitted, _ = emit_module(path, options, "model_grad.py")
+            again, _ = emit_module(path, options, "model_grad.py")
+            assert again == emitted
+            assert (emitted.data is None) == embed
+            folder = tmp_path / f"{target}{embed}"
+            folder.mkdir()
+            (folder / "model_grad.py").write_text(emitted.source)
+            if emitted.data is not None:
+                (folder / "model_grad.npz").write_bytes(emitted.data)
+            module = gradc.driver.load_file(
+                folder / "model_grad.py", f"m{target}{embed}"
+            )
+            np.testing.assert_allclose(module.run(x)[0], small.sum() + large @ x)
+            if emitted.data is not None:
+                (folder / "model_grad.npz").write_bytes(emitted.data[:-1] + b"?")
+                with pytest.raises(ImportError, match=r"model_grad\.npz"):
+                    gradc.driver.load_file(folder / "model_grad.py", "altered")
+
+
+def test_fields_of():
+    assert fields_of(["loss", "_k0", "a", "a", "__"]) == [
+        "loss",
+        "k0",
+        "a",
+        "a_2",
+        "out_4",
+    ]
+
+
+def test_templates_refuse_what_is_not_there():
+    import jinja2
+
+    template = environment().from_string("{{ view.nothing }}")
+    with pytest.raises(jinja2.UndefinedError):
+        template.render(view=object())
+
+
+# --------------------------------------------------------------------- as a file
+
+USE = """
+import sys
+for name in ("gradc", "jinja2", "click", "rich", "platformdirs", "filelock"):
+    sys.modules[name] = None
+sys.path.insert(0, sys.argv[1])
+import numpy
+before = set(sys.modules)
+import model
+assert "numba" not in sys.modules
+assert not any(m.split(".")[0] == "scipy" for m in set(sys.modules) - before)
+value, gradient = model.value_and_gradients(numpy.arange(3.0))
+assert abs(value.y - 5.0) < 1e-12, value
+assert gradient.x.tolist() == [0.0, 2.0, 4.0], gradient
+print("right")
+"""
+
+
+def use(folder, **environment):
+    """Import the module in a folder (or zip file) in a process without gradc, and call it."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", USE, str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": "", **environment},
+    )
+    assert done.stdout == "right\n", done.stderr
+
+
+@pytest.fixture(params=TARGETS)
+def square(request, tmp_path):
+    """A folder with a module of the sum of squares."""
+    text = "x: float[N]\ny = sum(x * x)\ndifferentiate(y, [x])\nreturn y"
+    folder = tmp_path / "made"
+    folder.mkdir()
+    (folder / "model.py").write_text(gradc.emit(text, target=request.param))
+    return folder
+
+
+def test_runs_without_gradc(square):
+    use(square)
+
+
+def test_runs_from_a_zip_file(square, tmp_path):
+    archive = tmp_path / "made.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.write(square / "model.py", "model.py")
+    use(archive, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+
+
+def test_damaged_machine_code_is_made_anew(tmp_path):
+    text = "x: float[N]\ny = sum(x * x)\ndifferentiate(y, [x])\nreturn y"
+    (tmp_path / "model.py").write_text(gradc.emit(text, target="numba"))
+    use(tmp_path)
+    kept = sorted((tmp_path / "__pycache__").glob("*.nb?"))
+    assert kept
+    for damage in (lambda b: b"", lambda b: b[: len(b) // 2], lambda b: b"\x80garbage"):
+        for suffix in (".nbi", ".nbc"):
+            for path in kept:
+                if path.suffix == suffix:
+                    path.write_bytes(damage(path.read_bytes()))
+            use(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_calls_after_a_fork(logistic):
+    feeds = inputs_of(logistic)
+    want = logistic.run(**feeds).loss
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if logistic.run(**feeds).loss == want else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_calls_from_several_threads(logistic):
+    sets = [inputs_of(logistic, seed) for seed in range(4)]
+    wanted = [logistic.run(**feeds).loss for feeds in sets]
+    wrong = []
+
+    def work(k):
+        for _ in range(200):
+            if logistic.run(**sets[k]).loss != wanted[k]:
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
