@@ -296,18 +296,12 @@ def _badness(check: Check) -> tuple[int, float]:
 def _held(plan: Any) -> list[Tensor]:
     """The tensors that are constant for the request though they depend on an x.
 
-    A custom gradient's own function stands behind a stop, and is what the differences are of.
+    A custom gradient's own function is none of them: it is what the differences are of.
     """
-    inner = {
-        t
-        for node in plan.nodes
-        if node.op.name == "custom"
-        for t in node.inputs[len(node.inputs) - node.attrs.count :]
-    }
     held: dict[Tensor, None] = {}
     for cut in plan.cuts:
         if cut.reason in ("stop_gradient", "constant"):
-            held.update(dict.fromkeys(t for t in cut.node.outputs if t not in inner))
+            held.update(dict.fromkeys(cut.node.outputs))
         elif cut.tensor is not cut.operand:
             held[cut.tensor] = None
     return list(held)

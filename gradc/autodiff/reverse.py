@@ -6,7 +6,7 @@ The semantics are SPEC.md section 2, the numbers in comments are its rules.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradc.autodiff.plan import BackwardPlan, plan
@@ -201,8 +201,6 @@ class _Terms:
 
     def add(self, tensor: Tensor, term: Bar) -> None:
         """Put in a term that has arrived; consumers arrive from the last to the first."""
-        if term is None:
-            return
         listed = self.terms.setdefault(tensor, [])
         if self.method == "tree" and isinstance(term, Tensor):
             for k, earlier in enumerate(listed):
@@ -233,6 +231,7 @@ def adjoint(request: Request) -> Gradients:
     backward = plan(request)
     outer = here()
     terms = _Terms(request)
+    dropped: set[tuple[Node, int]] = set()
     for y, seed in zip(request.ys, request.grad_ys, strict=True):
         if y.dtype.is_inexact or y in request.xs:
             with at(_place(y.node.place, outer, request)):
@@ -255,7 +254,10 @@ def adjoint(request: Request) -> Gradients:
             if request.gate_gradients:
                 found = _gated(found)
             for k, term in zip(wanted, found, strict=True):
-                terms.add(node.inputs[k], term)
+                if term is None:
+                    dropped.add((node, k))
+                else:
+                    terms.add(node.inputs[k], term)
     results: list[Tensor | None] = []
     for x in request.xs:
         with at(_place(x.node.place, outer, request)):
@@ -266,6 +268,8 @@ def adjoint(request: Request) -> Gradients:
                 total = zeros(x.type.with_dtype(x.dtype))
             assert total is None or isinstance(total, Tensor)
             results.append(total)
+    if dropped:
+        backward = replace(backward, dropped=frozenset(dropped))
     return Gradients(tuple(results), backward)
 
 

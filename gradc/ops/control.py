@@ -85,7 +85,10 @@ custom: Op = primitive(
     "custom",
     type=_custom_type,
     numpy=lambda *values, vjp, count: tuple(values[len(values) - count :]),
-    derivative=Explicit(_custom_vjp),
+    # what f computes with is cut off, so that the vjp is the only way back
+    derivative=Explicit(
+        _custom_vjp, active=lambda node: range(len(node.inputs) - node.attrs.count)
+    ),
     expand=_custom_expand,
     doc="The last `count` operands as they are, with a derivative by the operands before those "
     "that `vjp(*arguments, *cotangents)` gives.",
@@ -109,8 +112,7 @@ def custom_gradient(
         result = f(*tensors)
         is_many = isinstance(result, tuple | list)
         values: Sequence[Any] = result if is_many else [result]
-        # what f computes with is cut off, so that the vjp is the only way back
-        inner = [stop_op(as_tensor(v)) for v in values]
+        inner = [as_tensor(v) for v in values]
         outputs = custom.many(*tensors, *inner, vjp=vjp, count=len(inner))
         return outputs if is_many else outputs[0]
 

@@ -8,7 +8,7 @@ user's functions (`functions.py` of this folder) put broadcasts and casts in bef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -115,12 +115,12 @@ class Explicit:
     operand that no derivative flows to.
 
     `out_bars` has an entry an output, None where none arrived. `active` names the operands that
-    derivatives flow to, `through` the outputs they flow through, where that is not all inexact
-    ones.
+    derivatives flow to (of a node, where it is a function), `through` the outputs they flow
+    through, where that is not all inexact ones.
     """
 
     vjp: Callable[..., Sequence[Bar]]
-    active: tuple[int, ...] | None = None
+    active: Collection[int] | Callable[[Node], Collection[int]] | None = None
     through: tuple[int, ...] | None = None
 
 
