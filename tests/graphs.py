@@ -14,6 +14,7 @@ from gradc.autodiff.reverse import gradients
 from gradc.graph import Graph, Output, Tensor, label
 from gradc.ops.basic import input_
 from gradc.ops.functions import lookup_function
+from gradc.ops.index import index, index_update
 from gradc.types import (
     Dim,
     DType,
@@ -28,7 +29,18 @@ from gradc.types import (
 
 N, M = symbol("N"), symbol("M")
 DIMS: tuple[Dim, ...] = (N, M, 3, 2)
-SHAPES: tuple[Shape, ...] = ((N,), (M,), (N, M), (M, N), (3,), (N, 3), (3, M), (2, 3), (N, M, 2), ())
+SHAPES: tuple[Shape, ...] = (
+    (N,),
+    (M,),
+    (N, M),
+    (M, N),
+    (3,),
+    (N, 3),
+    (3, M),
+    (2, 3),
+    (N, M, 2),
+    (),
+)
 
 
 def call(name: str, *args: Any, **options: Any) -> Any:
@@ -112,7 +124,10 @@ def cases(draw: st.DrawFn, *, size: int = 12) -> Case:
     outputs = [Output("y", total), Output("last", used[-1])]
     outputs += [Output(f"g{k}", t) for k, t in enumerate(found.tensors)]
     graph = Graph("random", tuple(inputs), tuple(outputs))
-    sizes = {"N": draw(st.sampled_from((0, 1, 2, 5))), "M": draw(st.sampled_from((1, 3, 4)))}
+    sizes = {
+        "N": draw(st.sampled_from((0, 1, 2, 5))),
+        "M": draw(st.sampled_from((1, 3, 4))),
+    }
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     feeds = {}
     for t in inputs:
@@ -128,7 +143,11 @@ def cases(draw: st.DrawFn, *, size: int = 12) -> Case:
 def _steps(draw: st.DrawFn, pool: Sequence[Tensor]) -> Tensor:
     """One more tensor from those there are."""
     x = draw(st.sampled_from(list(pool)))
-    kind = draw(st.sampled_from(("unary", "binary", "reduce", "shape", "along", "product", "join")))
+    kind = draw(
+        st.sampled_from(
+            ("unary", "binary", "reduce", "shape", "along", "product", "join")
+        )
+    )
     if kind == "unary" or not _is_free(x):
         if not x.dtype.is_float:
             return x * 0.5
@@ -160,14 +179,27 @@ def _steps(draw: st.DrawFn, pool: Sequence[Tensor]) -> Tensor:
 
 def _partner(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor]) -> Tensor:
     """A tensor that broadcasts with x: of its shape, of a suffix of it, or a number."""
-    fits = [t for t in pool if t.shape == x.shape or t.shape == x.shape[1:] or not t.ndim]
+    fits = [
+        t for t in pool if t.shape == x.shape or t.shape == x.shape[1:] or not t.ndim
+    ]
     return draw(st.sampled_from(fits))
 
 
 def _reshaped(draw: st.DrawFn, x: Tensor) -> Tensor:
-    choice = draw(st.integers(0, 5))
+    choice = draw(st.integers(0, 8))
     if not x.ndim:
         return x * 1.5
+    last = x.shape[-1]
+    if choice >= 6 and isinstance(last, int):
+        if choice == 6:
+            return index(x, (..., draw(st.integers(0, last - 1))))
+        parts = [
+            index(x, (..., draw(st.integers(0, last - 1)))) * (k + 0.5)
+            for k in range(2)
+        ]
+        if choice == 7:
+            return call("stack", [parts[0] * parts[1], *parts], axis=-1)  # type: ignore[no-any-return]
+        return index_update(x, (..., 0), parts[1])
     if choice == 0:
         return call("transpose", x)  # type: ignore[no-any-return]
     if choice == 1:
@@ -175,10 +207,16 @@ def _reshaped(draw: st.DrawFn, x: Tensor) -> Tensor:
     if choice == 2:
         return call("flip", x, draw(st.integers(0, x.ndim - 1)))  # type: ignore[no-any-return]
     if choice == 3:
-        return call("expand_dims", x, draw(st.integers(0, x.ndim))) if x.ndim < 3 else x + 1.0
-    if choice == 4:
+        return (
+            call("expand_dims", x, draw(st.integers(0, x.ndim)))
+            if x.ndim < 3
+            else x + 1.0
+        )
+    if choice == 4 or choice >= 6:
         return call("pad", x, 1)  # type: ignore[no-any-return]
     axis = draw(st.integers(0, x.ndim - 1))
-    if not isinstance(x.shape[axis], int):  # a roll of a symbolic axis asks for a length
+    if not isinstance(
+        x.shape[axis], int
+    ):  # a roll of a symbolic axis asks for a length
         return x * 0.75
     return call("roll", x, 1, axis=axis)  # type: ignore[no-any-return]

@@ -33,8 +33,10 @@ def values(graph: Graph, case: Case) -> list[Any]:
     return evaluate(tensors, feeds, case.sizes)
 
 
-def agree(found: Any, expected: Any, what: str) -> None:
-    tolerance = TOLERANCE[str(expected.dtype)]
+def agree(found: Any, expected: Any, case: Case, what: str) -> None:
+    # what is computed from float32 is no better for a cast to float64
+    kinds = {str(expected.dtype), *(t.dtype.name for t in case.xs)}
+    tolerance = max(TOLERANCE[kind] for kind in kinds)
     with np.errstate(all="ignore"):
         scale = float(np.max(np.abs(expected[np.isfinite(expected)]), initial=1.0))
     assert found.dtype == expected.dtype, what
@@ -49,7 +51,7 @@ def test_passes_keep_values(case: Case) -> None:
     for found, expected in zip(
         values(simplified(case.graph), case), values(case.graph, case), strict=True
     ):
-        agree(found, expected, "passes")
+        agree(found, expected, case, "passes")
 
 
 @pytest.mark.parametrize("level", [0, 1])
@@ -71,4 +73,4 @@ def test_programs_agree(level: int, case: Case) -> None:
         arrays[name] = np.zeros(shape, tensor.dtype.name)
     assert interpret(made.program, arrays, case.sizes) == 0
     for name, value in zip(made.outputs, expected, strict=True):
-        agree(arrays[name], value, f"{name} of\n{made.program}")
+        agree(arrays[name], value, case, f"{name} of\n{made.program}")
