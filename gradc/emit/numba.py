@@ -19,9 +19,10 @@ from gradc.emit.numba_kernel import KernelSource, numba_kernel
 from gradc.emit.numpy import Statements
 from gradc.emit.text import dim_in, shape_in
 from gradc.graph import Tensor
+from gradc.schedule.cost import cost
 from gradc.schedule.lower import Scheduled, schedule
 from gradc.schedule.program import Buffer
-from gradc.types import DType
+from gradc.types import DType, dim_text
 
 if TYPE_CHECKING:
     from gradc.emit.module import Entry, Scope
@@ -179,6 +180,19 @@ class NumbaTarget:
         texts |= dict(zip(scheduled.outputs, scope.results, strict=True))
         return [texts.get(p, arena) for p in source.parameters]
 
+    def _costs(self) -> list[str]:
+        """What each entry costs, in terms of the symbols."""
+        notes = []
+        for name, (scheduled, _) in self.kernels.items():
+            found = cost(scheduled.program)
+            kept = "no memory beyond the results"
+            if found.memory != 0:
+                kept = f"{dim_text(found.memory)} bytes of memory beyond the results"
+            notes.append(
+                f"{name}: {dim_text(found.flops)} flops, {dim_text(found.moved)} bytes moved, {kept}."
+            )
+        return notes
+
     def view(self) -> dict[str, Any]:
         """The target's part of the view."""
         sources = [source for _, source in self.kernels.values()]
@@ -205,7 +219,7 @@ class NumbaTarget:
         )
         return {
             "imports": imports,
-            "notes": (),
+            "notes": tuple(self._costs()),
             "kernels_title": "kernels",
             "kernels": tuple(s.lines for s in sources),
             "helpers": (
