@@ -80,6 +80,7 @@ def _listed() -> str:
 @click.group(
     cls=_Commands,
     invoke_without_command=True,
+    subcommand_metavar="COMMAND ...",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="gradc COMMAND --help tells a command's options.",
 )
@@ -92,24 +93,33 @@ def gradc(ctx: click.Context) -> None:
         ctx.exit(2)
 
 
+def _invoked(arguments: Sequence[str], context: dict[str, Any]) -> int:
+    """Run a command line; click's own `main` would answer for broken pipes."""
+    try:
+        with gradc.make_context("gradc", list(arguments), obj=context) as ctx:
+            gradc.invoke(ctx)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    return 0
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run a command line; gives the exit status. All messages go to stderr, as text or JSON."""
     is_json = "--json" in arguments
     debug = bool(os.environ.get("GRADC_DEBUG"))
     context: dict[str, Any] = {}
     try:
-        status = gradc.main(
-            list(arguments), "gradc", standalone_mode=False, obj=context
-        )
-        sys.stdout.flush()
-        return status if isinstance(status, int) else 0
+        status = _invoked(arguments, context)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
     except Failed:
         return 1
     except BrokenPipeError:
         # whoever read the output has left; nothing more can be written, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
         show(GradcError("interrupted", code="interrupted"), is_json)
         return 130
     except click.ClickException as error:
@@ -125,6 +135,11 @@ def main(arguments: Sequence[str]) -> int:
         return _status(error)
     except MemoryError:
         show(GradcError("out of memory", code="out-of-memory"), is_json)
+        return 1
+    except OSError as error:  # a full disk, a limit of the system: no fault of gradc
+        what = f"{error.filename}: " if error.filename else ""
+        message = f"{what}{error.strerror or error}"
+        show(GradcError(message, code="system"), is_json)
         return 1
     except Exception as error:  # noqa: BLE001  (no traceback ever reaches a user)
         if debug:

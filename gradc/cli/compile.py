@@ -61,7 +61,8 @@ def command(
             raise UsageProblem("--check needs a file to look at", hint="-o OUT.py")
         with progress(f"compiling {file}"):
             emitted, _ = emit_module(Path(file), options)
-        sys.stdout.write(emitted.source)
+        if sys.stdout is not None:
+            sys.stdout.buffer.write(emitted.source.encode())  # UTF-8, as files have it
         return
     path = Path(output)
     if not check:

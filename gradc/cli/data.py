@@ -127,11 +127,13 @@ def _number(text: str, dtype: DType) -> Array | None:
 
 
 def _converted(value: Any, dtype: DType, text: str) -> Array:
-    """A Python number in a dtype, which must hold it."""
+    """A Python number in a dtype, which must hold it; only `inf` is infinite."""
     try:
         with np.errstate(all="ignore"):
             number = np.asarray(dtype.numpy.type(value))
             exact = dtype.is_inexact or number.item() == value
+            if np.isinf(number):
+                exact = "inf" in text.lower()
     except (OverflowError, ValueError, TypeError):
         exact = False
     if not exact:

@@ -37,9 +37,14 @@ class Failed(Exception):
     """A check that did not pass, told already: exit status 1 and no more words."""
 
 
-def has_colour(stream: TextIO) -> bool:
+def has_colour(stream: TextIO | None) -> bool:
     """Whether to write colours: on a terminal, unless NO_COLOR is set."""
-    return stream.isatty() and not os.environ.get("NO_COLOR")
+    return is_terminal(stream) and not os.environ.get("NO_COLOR")
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person looks on."""
+    return stream is not None and stream.isatty()
 
 
 def listed(error: GradcError) -> tuple[GradcError, ...]:
@@ -83,8 +88,10 @@ def show(error: GradcError, is_json: bool, path: str = "") -> None:
     write(sys.stderr, errors_text(errors, is_json, has_colour(sys.stderr)))
 
 
-def write(stream: TextIO, text: str) -> None:
+def write(stream: TextIO | None, text: str) -> None:
     """Write a text; what the terminal's encoding can't show is escaped."""
+    if stream is None:  # closed by whoever called
+        return
     encoding = stream.encoding or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()
@@ -114,7 +121,7 @@ def table_lines(rows: Sequence[Sequence[str]], indent: str = "") -> Iterator[str
 @contextmanager
 def progress(what: str) -> Iterator[None]:
     """Say what is going on where it takes more than a second and a person looks on."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         yield
         return
     shown = threading.Event()
