@@ -28,6 +28,7 @@ from gradc.emit.symbols import put_sizes, retyped, symbols_in_order
 from gradc.errors import OptionError, SourceError, UnsupportedError
 from gradc.frontends.gc import parse
 from gradc.graph import Graph, Output, Request, Tensor
+from gradc.ops.basic import input_
 from gradc.passes.expand import expand, strip_identities
 from gradc.passes.merge import merge
 from gradc.passes.simplify import simplify
@@ -541,14 +542,53 @@ def _gradient_entry(made: Plan) -> Entry:
         for k, (x, g) in enumerate(zip(request.xs, gradients.tensors, strict=True))
     ]
     its = "its gradient" if len(ys) == 1 else "the gradient of their sum"
-    return _entry(
+    doc = f"{_and(y.name for y in ys)}, and {its} by {_and(x.name for x in xs)}."
+    texts = (
+        "The ys of value_and_gradients().",
+        "The gradients of value_and_gradients(), by x.",
+    )
+    entry = _entry(
         "value_and_gradients",
-        f"{_and(y.name for y in ys)}, and {its} by {_and(x.name for x in xs)}.",
+        doc,
         made.graph,
-        [
-            ("Values", "The ys of value_and_gradients().", ys),
-            ("Gradients", "The gradients of value_and_gradients(), by x.", xs),
-        ],
+        [("Values", texts[0], ys), ("Gradients", texts[1], xs)],
+    )
+    named = tuple(
+        (o.name, y.type.with_dtype(y.dtype) if y.dtype.is_inexact else None)
+        for o, y in zip(ys, request.ys, strict=True)
+    )
+    seeded = None
+    if not _is_scaled(entry, request):
+        seeds = [
+            None if t is None else input_(name=f"grad_{name}", type=t, default=None)
+            for name, t in named
+        ]
+        bars = adjoint(replace(request, grad_ys=tuple(seeds))).tensors
+        inputs = (*made.graph.inputs, *(s for s in seeds if s is not None))
+        given = [replace(o, tensor=g) for o, g in zip(xs, bars, strict=True)]
+        seeded = _entry(
+            "seeded",
+            "value_and_gradients() for given cotangents of the ys.",
+            replace(made.graph, inputs=inputs),
+            [("Values", texts[0], ys), ("Gradients", texts[1], given)],
+        )
+        seeded = replace(seeded, ys=named)
+    return replace(entry, ys=named, seeded=seeded)
+
+
+def _is_scaled(entry: Entry, request: Request) -> bool:
+    """Whether a cotangent for the ys is a factor of the gradients: one real y of rank 0.
+
+    An array that is a value and a gradient at once can't be scaled in place.
+    """
+    values, gradients = ({f.tensor for f in r.fields} for r in entry.records)
+    y = request.ys[0] if len(request.ys) == 1 else None
+    return (
+        y is not None
+        and not y.shape
+        and y.dtype.is_float
+        and request.grad_ys[0] is None
+        and not (values & gradients) - {None}
     )
 
 

@@ -20,7 +20,7 @@ from gradc.emit.constants import Constants, ConstantsView, definitions
 from gradc.emit.names import RESERVED, Namer, docstring, quoted
 from gradc.emit.objective import ObjectiveView, objective_view
 from gradc.emit.parameters import Inputs
-from gradc.emit.symbols import legal_symbols, rename_symbols
+from gradc.emit.symbols import legal_symbols, put_dims, rename_symbols
 from gradc.emit.text import (
     Hidden,
     result_type,
@@ -46,7 +46,9 @@ __all__ = [
     "render",
 ]
 
-OPTIONS = ("out", "threads")
+OPTIONS = ("grad_ys", "out", "threads")
+SEEDED = "_with_grad_ys"
+"""The function that an entry point calls for given cotangents."""
 
 
 # ---------------------------------------------------------------------- what to emit
@@ -72,12 +74,19 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry point: a graph of primitives (its tensors are those of the records)."""
+    """An entry point: a graph of primitives (its tensors are those of the records).
+
+    One that takes `grad_ys` has the names of its `ys`, with the types of their cotangents (None
+    where a y takes none). Given cotangents are inputs of the graph of `seeded`, behind the others;
+    without it the gradients of the only y are multiplied by its cotangent.
+    """
 
     name: str
     graph: Graph
     records: tuple[Record, ...]
     doc: str
+    ys: tuple[tuple[str, TensorType | None], ...] = ()
+    seeded: Entry | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -111,6 +120,11 @@ class Module:
     @property
     def graph(self) -> Graph:
         return self.entries[0].graph
+
+    @property
+    def programs(self) -> tuple[Entry, ...]:
+        """All entries, those for given cotangents too."""
+        return tuple(e for f in self.entries for e in (f, f.seeded) if e is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +202,8 @@ class ModuleView:
     has_statement: bool
     is_compiled: bool
     compiled: Any
+    has_seeds: bool
+    has_scaled: bool
     dtypes: tuple[str, ...]
     inputs: tuple[str, ...]
     has_facts: bool
@@ -260,15 +276,18 @@ class _Assembly:
 
     def emitted(self) -> Emitted:
         module, target = self.module, self.target
-        for entry in module.entries:
+        for entry in module.programs:
             target.add(entry, _outputs(entry))
-        entries = tuple(tuple(self.entry(e)) for e in module.entries)
+        entries = [tuple(self.entry(e, e.name)) for e in module.entries]
+        entries += [
+            tuple(self.entry(e.seeded, SEEDED)) for e in module.entries if e.seeded
+        ]
         objective = self.objective() if module.objective else None
         parts = target.view()
         constants, data = definitions(
             target.constants, module.embed, quoted(module.data_name)
         )
-        inputs = self.inputs.function([e.graph for e in module.entries])
+        inputs = self.inputs.function([e.graph for e in module.programs])
         dtypes = sorted({p.dtype for p in self.inputs.parameters})
         imports = {*parts.pop("imports"), "from typing import Any, NamedTuple"}
         imports |= {"import math"} if objective else set()
@@ -279,9 +298,11 @@ class _Assembly:
             exports=tuple(self.exports()),
             tables=tuple(self.tables()),
             records=tuple(_record_view(r) for e in module.entries for r in e.records),
-            entries=entries,
+            entries=tuple(entries),
             objective=objective,
             is_compiled=target.is_compiled,
+            has_seeds=any(e.ys for e in module.programs),
+            has_scaled=any(e.ys and not e.seeded for e in module.entries),
             dtypes=tuple(f"_{d} = np.dtype(np.{scalar_name(d)})" for d in dtypes),
             inputs=tuple(inputs),
             has_facts=any("_untrue(" in line for line in inputs),
@@ -399,29 +420,80 @@ class _Assembly:
 
     # --------------------------------------------------------------------- entries
 
-    def entry(self, entry: Entry) -> list[str]:
-        """The text of a public function."""
+    def entry(self, entry: Entry, name: str) -> list[str]:
+        """The text of a public function, or of the one that it calls for given cotangents."""
         out, threads = self.options["out"], self.options["threads"]
+        grad_ys = self.options["grad_ys"]
         names = [r.name for r in entry.records]
         returned = names[0] if len(names) == 1 else f"tuple[{', '.join(names)}]"
-        items = [*self.inputs.signature(), f"{out}: {returned} | None = None"]
-        items.append(f"{threads}: int = 1")
-        lines = layout.parameters(f"def {entry.name}", items, f" -> {returned}:")
-        lines += self.entry_doc(entry)
+        items = self.inputs.signature()
+        items += [f"{grad_ys}: Any = None"] if entry.ys else []
+        items += [f"{out}: {returned} | None = None", f"{threads}: int = 1"]
+        lines = layout.parameters(f"def {name}", items, f" -> {returned}:")
+        lines += self.entry_doc(entry, name == SEEDED)
         scope = self.scope(entry)
         glob = scope.glob
-        rest = self.target.call(entry, scope) + self.returned(entry, scope)
+        rest = self.target.call(entry, scope)
+        body: list[str] = []
+        if entry.seeded:
+            body = [
+                f"if {grad_ys} is not None:",
+                f"    return {self.seeded_call(glob)}",
+            ]
+        elif entry.ys and name != SEEDED:
+            rest += self.scaled(entry, scope)
+        rest += self.returned(entry, scope)
         used = set(re.findall(r"\w+", "\n".join(rest)))
-        variables = [v if v in used else "_" for v in self.variables(scope)]
-        call = f"{glob('_inputs')}({', '.join(self.inputs.names)})"
-        if any(v != "_" for v in variables):
-            tail = "," if len(variables) == 1 else ""
-            call = f"{', '.join(variables)}{tail} = {call}"
-        check = [f"if {threads} != 1:", f"    {glob('_threads')}({threads})"]
-        return lines + layout.indented([*check, call, *rest])
+        body += [f"if {threads} != 1:", f"    {glob('_threads')}({threads})"]
+        count = len(self.inputs.names)
+        body.append(
+            _unpacked(
+                [*scope.inputs[:count], *scope.sizes.values()],
+                used,
+                f"{glob('_inputs')}({', '.join(self.inputs.names)})",
+            )
+        )
+        if name == SEEDED:
+            body.append(
+                _unpacked(scope.inputs[count:], used, self.seeds_call(entry, scope))
+            )
+        return lines + layout.indented([*body, *rest])
 
-    def variables(self, scope: Scope) -> list[str]:
-        return [*scope.inputs, *scope.sizes.values()]
+    def seeded_call(self, glob: Callable[[str], str]) -> str:
+        """The call that hands all arguments on to the entry for given cotangents."""
+        arguments = [
+            p.name if p.default is None else f"{p.name}={p.name}"
+            for p in sorted(self.inputs.parameters, key=lambda p: p.default is not None)
+        ]
+        arguments += [f"{o}={o}" for o in self.options.values()]
+        return f"{glob(SEEDED)}({', '.join(arguments)})"
+
+    def seeds_call(self, entry: Entry, scope: Scope) -> str:
+        """The call that checks and converts `grad_ys`."""
+        wanted = []
+        for name, type in entry.ys:
+            if type is None:
+                wanted.append("None")
+                continue
+            dtype = f"{scope.glob('np')}.{scalar_name(type.dtype.name)}"
+            shape = shape_in(type.shape, scope.sizes)
+            wanted.append(f"({quoted(name)}, {dtype}, {shape})")
+        tail = "," if len(wanted) == 1 else ""
+        grad_ys = self.options["grad_ys"]
+        return f"{scope.glob('_seeds')}({grad_ys}, ({', '.join(wanted)}{tail}))"
+
+    def scaled(self, entry: Entry, scope: Scope) -> list[str]:
+        """The lines that multiply the gradients by the cotangent of the only y."""
+        seed = scope.fresh("seed")
+        gradients = {f.tensor for r in entry.records[1:] for f in r.fields}
+        lines = [
+            f"if {self.options['grad_ys']} is not None:",
+            f"    {seed}, = {self.seeds_call(entry, scope)}",
+        ]
+        for tensor, name in zip(scope.outputs, scope.results, strict=True):
+            if tensor in gradients:
+                lines.append(f"    {name} = {scope.glob('_scaled')}({name}, {seed})")
+        return lines
 
     def scope(self, entry: Entry) -> Scope:
         """The names inside an entry point."""
@@ -443,7 +515,7 @@ class _Assembly:
         glob = self.hidden.seen_from(parameters)
         counts = ", ".join(str(len(r.fields)) for r in entry.records)
         return Scope(
-            inputs=tuple(namer.fresh(f"{n}_") for n in self.inputs.names),
+            inputs=tuple(namer.fresh(f"{t.attrs.name}_") for t in entry.graph.inputs),
             sizes=sizes,
             outputs=tuple(outputs),
             results=tuple(namer.fresh(labels[t]) for t in outputs),
@@ -490,14 +562,18 @@ class _Assembly:
             f"return {', '.join(plain)}",
         ]
 
-    def entry_doc(self, entry: Entry) -> list[str]:
-        out, threads = self.options["out"], self.options["threads"]
+    def entry_doc(self, entry: Entry, is_private: bool) -> list[str]:
+        grad_ys, out, threads = self.options.values()
+        if is_private:
+            return [f'    """{docstring(entry.doc)}"""']
         lines = [docstring(entry.doc), ""]
         lines += [
             f"`{f.name}` is None: {docstring(f.why)}"
             for f in entry.fields
             if f.tensor is None
         ]
+        if entry.ys:
+            lines.append(f"`{grad_ys}` has a cotangent for each y, None for ones.")
         lines += [
             f"`{out}` has arrays to write to, in the structure of the result, None where one is to",
             f"be made; they may be inputs. `{threads}` is at least 1; all is computed on one thread.",
@@ -554,7 +630,12 @@ def _renamed(entry: Entry, names: Mapping[str, str]) -> Entry:
         )
         for r in entry.records
     )
-    return replace(entry, graph=graph, records=records)
+    ys = tuple(
+        (name, None if t is None else t.with_shape(put_dims(t.shape, names)))
+        for name, t in entry.ys
+    )
+    seeded = None if entry.seeded is None else _renamed(entry.seeded, names)
+    return replace(entry, graph=graph, records=records, ys=ys, seeded=seeded)
 
 
 def _without_unused(text: str, imports: Sequence[str]) -> str:
@@ -564,6 +645,14 @@ def _without_unused(text: str, imports: Sequence[str]) -> str:
         if not re.search(rf"\b{name}\b", text.replace(f"\n{line}\n", "\n", 1)):
             text = text.replace(f"\n{line}\n", "\n", 1)
     return text.rstrip("\n") + "\n"
+
+
+def _unpacked(names: Sequence[str], used: set[str], call: str) -> str:
+    """`a, _, c = call`, without the names that nothing uses; the call alone where that is all."""
+    kept = [name if name in used else "_" for name in names]
+    if all(name == "_" for name in kept):
+        return call
+    return f"{', '.join(kept)}{',' if len(kept) == 1 else ''} = {call}"
 
 
 def _export_key(name: str) -> tuple[int, str]:

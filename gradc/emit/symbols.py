@@ -25,6 +25,7 @@ __all__ = [
     "Binding",
     "bindings",
     "legal_symbols",
+    "put_dims",
     "put_sizes",
     "rename_symbols",
     "retyped",
@@ -154,6 +155,12 @@ def _is_legal(name: str) -> bool:
         and name not in RESERVED
         and len(name) <= 40
     )
+
+
+def put_dims(shape: Sequence[Dim], names: Mapping[str, str]) -> tuple[Dim, ...]:
+    """The dimensions with symbols under other names."""
+    values: dict[str, Dim] = {old: symbol(new) for old, new in names.items()}
+    return tuple(substitute(d, values) for d in shape)
 
 
 def rename_symbols(graph: Graph, names: Mapping[str, str]) -> Graph:

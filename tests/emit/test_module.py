@@ -605,3 +605,66 @@ def test_calls_from_several_threads(logistic):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+# --------------------------------------------------------------------------- grad_ys
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_cotangents_of_several_ys(target):
+    module = gradc.compile(
+        "x: float[N]\nk: int\ny = x * x\nz = sum(sin(x))\n"
+        "differentiate([y, z, k], [x, y])\nreturn y, z",
+        target=target,
+    )
+    x = np.array([1.0, 2.0])
+    _, plain = module.value_and_gradients(x, 3)
+    np.testing.assert_allclose(plain.x, 2.0 * x + np.cos(x))
+    seed = np.array([2.0, 3.0])
+    _, seeded = module.value_and_gradients(x, 3, grad_ys=[seed, 2, None])
+    np.testing.assert_allclose(seeded.x, 2.0 * x * seed + 2.0 * np.cos(x))
+    np.testing.assert_allclose(seeded.y, seed)
+    _, ones = module.value_and_gradients(x, 3, grad_ys=(None, 0, None))
+    np.testing.assert_allclose(ones.x, 2.0 * x)
+    for wrong, error, text in [
+        ([1.0, 2.0], ValueError, "expected 3 entries, one a y, got 2"),
+        ([None, None, 1], TypeError, "without a derivative"),
+        ([np.zeros(3), None, None], ValueError, r"y: expected shape \(2,\)"),
+        ([1j * x, None, None], TypeError, "y: expected float64, got complex128"),
+    ]:
+        with pytest.raises(error, match=text):
+            module.value_and_gradients(x, 3, grad_ys=wrong)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_cotangent_of_one_number(target):
+    module = gradc.compile(
+        "x: float[N]\nw: float32\ny = sum(sqrt(x)) * w.astype(float64)\n"
+        "differentiate(y, [x, w, y])\nreturn y",
+        target=target,
+    )
+    feeds = {"x": np.array([0.0, 4.0]), "w": 2.0}
+    _, plain = module.value_and_gradients(**feeds)
+    assert np.isinf(plain.x[0])
+    array = np.empty(2)
+    values, seeded = module.value_and_gradients(
+        **feeds, grad_ys=3.0, out=(None, (array, None, None))
+    )
+    assert values.y == 4.0
+    assert seeded.x is array
+    np.testing.assert_allclose(array, 3.0 * plain.x)
+    assert seeded.w == 6.0
+    assert type(seeded.w) is np.float32
+    assert seeded.y == 3.0
+    _, nothing = module.value_and_gradients(**feeds, grad_ys=[0])
+    np.testing.assert_array_equal(nothing.x, [0.0, 0.0])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_cotangent_where_value_and_gradient_are_one_array(target):
+    module = gradc.compile(
+        "x: float\ny = exp(x)\ndifferentiate(y, [x])\nreturn y", target=target
+    )
+    values, gradients = module.value_and_gradients(1.0, grad_ys=2.0)
+    np.testing.assert_allclose(values.y, np.e)
+    np.testing.assert_allclose(gradients.x, 2.0 * np.e)

@@ -124,12 +124,14 @@ def value_and_gradients(
     ids: npt.ArrayLike,
     *,
     scale: float = 0.5,
+    grad_ys: Any = None,
     out: tuple[Values, Gradients] | None = None,
     threads: int = 1,
 ) -> tuple[Values, Gradients]:
     """total, and its gradient by table, scale and ids.
 
     `ids` is None: ids is int64: integer and bool tensors are constants
+    `grad_ys` has a cotangent for each y, None for ones.
     `out` has arrays to write to, in the structure of the result, None where one is to
     be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
     """
@@ -150,6 +152,10 @@ def value_and_gradients(
     total = np.float32(total)
     table_bar = _own(table_bar)
     scale_bar = np.float32(scale_bar)
+    if grad_ys is not None:
+        (seed,) = _seeds(grad_ys, (("total", np.float32, ()),))
+        table_bar = _scaled(table_bar, seed)
+        scale_bar = _scaled(scale_bar, seed)
     if out is not None:
         given = _flat(out, (1, 3))
         results = _delivered(given, [total, table_bar, scale_bar, None])
@@ -264,6 +270,8 @@ def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
     """The value as a scalar of this dtype; raises where it can't be one."""
     if type(value) is dtype.type:
         return value
+    if type(value) is float and dtype.type is np.float64:
+        return np.float64(value)
     if not isinstance(value, bool | int | float | complex) or isinstance(
         value, np.generic
     ):
@@ -370,6 +378,46 @@ def _checked(out: list[Any], wanted: Any) -> None:
 def _own(array: Any) -> Any:
     """The array, copied where it is a view of another."""
     return array if array.base is None else np.array(array)
+
+
+def _seeds(grad_ys: Any, wanted: Any) -> list[Any]:
+    """The cotangents of the ys by (name, dtype, shape), ones where `grad_ys` has None."""
+    given = grad_ys if isinstance(grad_ys, list | tuple) else [grad_ys]
+    if len(given) != len(wanted):
+        raise ValueError(
+            f"grad_ys: expected {len(wanted)} entries, one a y, got {len(given)}"
+        )
+    seeds = []
+    for seed, want in zip(given, wanted, strict=True):
+        if want is None:
+            if seed is not None:
+                raise TypeError("grad_ys: expected None for a y without a derivative")
+            continue
+        name, dtype, shape = want
+        array = np.ones(shape, dtype) if seed is None else np.asarray(seed)
+        is_number = isinstance(seed, bool | int | float | complex)
+        safety = "same_kind" if is_number and not isinstance(seed, np.generic) else "safe"
+        if not np.can_cast(array.dtype, dtype, safety):  # type: ignore[arg-type]
+            raise TypeError(
+                f"grad_ys: {name}: expected {np.dtype(dtype)}, got {array.dtype}"
+            )
+        if array.shape != shape:
+            raise ValueError(
+                f"grad_ys: {name}: expected shape {shape}, got {array.shape}"
+            )
+        seeds.append(np.require(array, dtype, ["C", "A", "W"]).reshape(shape)[()])
+    return seeds
+
+
+def _scaled(bar: Any, seed: Any) -> Any:
+    """A gradient times the cotangent of y, in place; a cotangent of 0 gives 0."""
+    factor = bar.dtype.type(seed)
+    with np.errstate(all="ignore"):
+        scaled = bar * factor if factor != 0 else np.zeros_like(bar)
+    if not isinstance(bar, np.ndarray):
+        return bar.dtype.type(scaled)
+    bar[...] = scaled
+    return bar
 
 
 def _delivered(out: list[Any], results: list[Any]) -> list[Any]:

@@ -158,11 +158,13 @@ def value_and_gradients(
     Outputs: npt.ArrayLike,
     *,
     out: float = 2.0,
+    grad_ys: Any = None,
     out_: tuple[Values, Gradients] | None = None,
     threads_: int = 1,
 ) -> tuple[Values, Gradients]:
     """range, and its gradient by numba, out and threads.
 
+    `grad_ys` has a cotangent for each y, None for ones.
     `out_` has arrays to write to, in the structure of the result, None where one is to
     be made; they may be inputs. `threads_` is at least 1; all is computed on one thread.
     """
@@ -188,6 +190,11 @@ def value_and_gradients(
     numba_bar = _own(numba_bar)
     out_bar = _global_np.float64(out_bar)
     threads_bar = _global_np.float64(threads_bar)
+    if grad_ys is not None:
+        (seed,) = _seeds(grad_ys, (("range", _global_np.float64, ()),))
+        numba_bar = _scaled(numba_bar, seed)
+        out_bar = _scaled(out_bar, seed)
+        threads_bar = _scaled(threads_bar, seed)
     if out_ is not None:
         given = _flat(out_, (1, 3))
         results = _delivered(given, [range_, numba_bar, out_bar, threads_bar])
@@ -290,6 +297,8 @@ def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
     """The value as a scalar of this dtype; raises where it can't be one."""
     if type(value) is dtype.type:
         return value
+    if type(value) is float and dtype.type is np.float64:
+        return np.float64(value)
     if not isinstance(value, bool | int | float | complex) or isinstance(
         value, np.generic
     ):
@@ -396,6 +405,46 @@ def _checked(out: list[Any], wanted: Any) -> None:
 def _own(array: Any) -> Any:
     """The array, copied where it is a view of another."""
     return array if array.base is None else np.array(array)
+
+
+def _seeds(grad_ys: Any, wanted: Any) -> list[Any]:
+    """The cotangents of the ys by (name, dtype, shape), ones where `grad_ys` has None."""
+    given = grad_ys if isinstance(grad_ys, list | tuple) else [grad_ys]
+    if len(given) != len(wanted):
+        raise ValueError(
+            f"grad_ys: expected {len(wanted)} entries, one a y, got {len(given)}"
+        )
+    seeds = []
+    for seed, want in zip(given, wanted, strict=True):
+        if want is None:
+            if seed is not None:
+                raise TypeError("grad_ys: expected None for a y without a derivative")
+            continue
+        name, dtype, shape = want
+        array = np.ones(shape, dtype) if seed is None else np.asarray(seed)
+        is_number = isinstance(seed, bool | int | float | complex)
+        safety = "same_kind" if is_number and not isinstance(seed, np.generic) else "safe"
+        if not np.can_cast(array.dtype, dtype, safety):  # type: ignore[arg-type]
+            raise TypeError(
+                f"grad_ys: {name}: expected {np.dtype(dtype)}, got {array.dtype}"
+            )
+        if array.shape != shape:
+            raise ValueError(
+                f"grad_ys: {name}: expected shape {shape}, got {array.shape}"
+            )
+        seeds.append(np.require(array, dtype, ["C", "A", "W"]).reshape(shape)[()])
+    return seeds
+
+
+def _scaled(bar: Any, seed: Any) -> Any:
+    """A gradient times the cotangent of y, in place; a cotangent of 0 gives 0."""
+    factor = bar.dtype.type(seed)
+    with np.errstate(all="ignore"):
+        scaled = bar * factor if factor != 0 else np.zeros_like(bar)
+    if not isinstance(bar, np.ndarray):
+        return bar.dtype.type(scaled)
+    bar[...] = scaled
+    return bar
 
 
 def _delivered(out: list[Any], results: list[Any]) -> list[Any]:
