@@ -396,8 +396,8 @@ def _seeds(grad_ys: Any, wanted: Any) -> list[Any]:
         name, dtype, shape = want
         array = np.ones(shape, dtype) if seed is None else np.asarray(seed)
         is_number = isinstance(seed, bool | int | float | complex)
-        safety = "same_kind" if is_number and not isinstance(seed, np.generic) else "safe"
-        if not np.can_cast(array.dtype, dtype, safety):  # type: ignore[arg-type]
+        is_weak = is_number and not isinstance(seed, np.generic)
+        if not np.can_cast(array.dtype, dtype, "same_kind" if is_weak else "safe"):
             raise TypeError(
                 f"grad_ys: {name}: expected {np.dtype(dtype)}, got {array.dtype}"
             )
