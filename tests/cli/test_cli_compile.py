@@ -1,0 +1,225 @@
+"""gradc compile: what it writes, and that it never destroys anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shell import SQUARES, Shell
+
+import gradc as package
+from gradc.cli.files import write_file
+from gradc.errors import SourceError
+from gradc.runtime.load import load_text
+
+LARGE = """\
+x: float[1000]
+k: float[1000] = load("w.npz", "k")
+y = sum(x * k)
+differentiate(y, [x])
+return y
+"""
+
+
+def test_the_module_is_the_text_that_emit_gives(gradc: Shell, folder: Path) -> None:
+    done = gradc("compile", "squares.gc", "-o", "squares_grad.py")
+    assert (done.status, done.out, done.err) == (0, "", "")
+    assert (folder / "squares_grad.py").read_text() == package.emit("squares.gc")
+
+
+def test_standard_output(gradc: Shell, folder: Path) -> None:
+    done = gradc("compile", "squares.gc", "-o", "-", "--target", "numpy")
+    assert done.status == 0
+    assert done.out == package.emit("squares.gc", target="numpy")
+    assert sorted(os.listdir(folder)) == ["squares.gc"]
+
+
+def test_the_same_bytes_under_another_hash_seed(folder: Path) -> None:
+    texts = {
+        subprocess.run(
+            [sys.executable, "-m", "gradc", "compile", "squares.gc", "-o", "-"],
+            check=True,
+            capture_output=True,
+            env={
+                **os.environ,
+                "PYTHONHASHSEED": seed,
+                "PYTHONPATH": str(Path(package.__file__).parent.parent),
+            },
+            cwd=folder,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1
+
+
+def test_the_header_tells_the_command_again(gradc: Shell, folder: Path) -> None:
+    options = [
+        *["--ys", "loss", "--xs", "x,s", "--stop-gradients", "s", "--name", "back"],
+        *["--unconnected-gradients", "zero", "--aggregation-method", "tree"],
+        *["--no-gate-gradients", "--colocate-gradients-with-ops"],
+        *["--zero-adjoints", "ieee", "--target", "numpy", "--float", "float32"],
+        *["--static", "N=4", "--wrap", "scipy", "--embed"],
+    ]
+    assert gradc("compile", "squares.gc", "-o", "a.py", *options).status == 0
+    text = (folder / "a.py").read_text()
+    (line,) = (t for t in text.splitlines() if t.startswith("    gradc compile"))
+    words = line.split()[1:]
+    words[words.index("a.py")] = "b.py"
+    assert set(options) <= set(words)
+    assert gradc(*words).status == 0
+    again = (folder / "b.py").read_text().replace("-o b.py", "-o a.py")
+    assert again == text
+
+
+def test_options_change_the_request(gradc: Shell) -> None:
+    done = gradc("compile", "squares.gc", "-o", "-", "--xs", "s", "--target", "numpy")
+    module = load_text(done.out, "squares_by_s")
+    values, gradients = module.value_and_gradients(np.array([1.0, 2.0]))
+    assert values == (10.0,) and gradients._asdict() == {"s": 5.0}
+
+
+# ---------------------------------------------------------------------------- check
+
+
+def test_check_passes_for_a_fresh_module(gradc: Shell, folder: Path) -> None:
+    gradc("compile", "squares.gc", "-o", "a.py")
+    done = gradc("compile", "squares.gc", "-o", "a.py", "--check")
+    assert (done.status, done.out, done.err) == (0, "", "")
+    crlf = (folder / "a.py").read_bytes().replace(b"\n", b"\r\n")
+    (folder / "a.py").write_bytes(crlf)
+    assert gradc("compile", "squares.gc", "-o", "a.py", "--check").status == 0
+    assert (folder / "a.py").read_bytes() == crlf
+
+
+def test_check_fails_for_a_stale_one_and_writes_nothing(
+    gradc: Shell, folder: Path
+) -> None:
+    (folder / "a.py").write_text("old\n")
+    done = gradc("compile", "squares.gc", "-o", "a.py", "--check", "--opt", "0")
+    assert done.status == 1
+    assert done.err == (
+        "error: a.py is stale [stale]\n"
+        "  hint: make it again: gradc compile squares.gc -o a.py --opt 0\n"
+    )
+    assert (folder / "a.py").read_text() == "old\n"
+    done = gradc("compile", "squares.gc", "-o", "b.py", "--check")
+    assert done.status == 1 and done.err.startswith("error: b.py is missing [stale]\n")
+    assert not (folder / "b.py").exists()
+
+
+# --------------------------------------------------------------------------- output
+
+
+def test_large_constants_go_beside_the_module(gradc: Shell, folder: Path) -> None:
+    np.savez(folder / "w.npz", k=np.arange(1000.0))
+    (folder / "large.gc").write_text(LARGE)
+    done = gradc("compile", "large.gc", "-o", "large_grad.py", "--json")
+    assert done.status == 0
+    assert json.loads(done.out) == {
+        "source": "large.gc",
+        "files": ["large_grad.npz", "large_grad.py"],
+    }
+    assert gradc("compile", "large.gc", "-o", "large_grad.py").status == 0
+    (folder / "large_grad.npz").write_bytes(b"")
+    done = gradc("compile", "large.gc", "-o", "large_grad.py", "--check")
+    assert done.status == 1
+    assert done.err.startswith("error: large_grad.npz is stale [stale]\n")
+
+
+def test_the_data_of_the_source_are_not_overwritten(gradc: Shell, folder: Path) -> None:
+    np.savez(folder / "w.npz", k=np.arange(1000.0))
+    before = (folder / "w.npz").read_bytes()
+    (folder / "large.gc").write_text(LARGE)
+    done = gradc("compile", "large.gc", "-o", "w.py")
+    assert done.status == 2
+    assert done.err == (
+        "error: w.npz is there and w.py did not make it [usage]\n"
+        "  hint: give another name with -o, or keep all constants in the text: --embed\n"
+    )
+    assert (folder / "w.npz").read_bytes() == before
+    assert gradc("compile", "large.gc", "-o", "w.py", "--embed").status == 0
+    assert (folder / "w.npz").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (".", "error: . is a folder; expected the name of a file [usage]\n"),
+        ("no/a.py", "error: no/a.py: there is no folder no [usage]\n"),
+        (
+            "squares.gc",
+            (
+                "error: squares.gc is the file read; writing it would destroy it [usage]\n"
+                "  hint: give another name with -o\n"
+            ),
+        ),
+    ],
+)
+def test_where_it_can_t_write(
+    gradc: Shell, folder: Path, output: str, message: str
+) -> None:
+    done = gradc("compile", "squares.gc", "-o", output)
+    assert (done.status, done.err) == (2, message)
+    assert (folder / "squares.gc").read_text() == SQUARES
+
+
+def test_an_error_leaves_the_old_module_whole(gradc: Shell, folder: Path) -> None:
+    (folder / "a.py").write_text("old\n")
+    (folder / "bad.gc").write_text("x: float[N]\nreturn y\n")
+    assert gradc("compile", "bad.gc", "-o", "a.py").status == 1
+    assert (folder / "a.py").read_text() == "old\n"
+
+
+def test_an_interrupted_write_leaves_the_old_file_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "a.py"
+    path.write_text("old\n")
+
+    def fsync(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(KeyboardInterrupt):
+        write_file(path, b"new\n")
+    assert path.read_text() == "old\n"
+    assert sorted(os.listdir(folder)) == ["a.py", "squares.gc"]
+
+
+def test_a_full_disk_leaves_the_old_file_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "a.py"
+    path.write_text("old\n")
+
+    def fsync(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(SourceError, match="can't be written: No space left on device"):
+        write_file(path, b"new\n")
+    assert path.read_text() == "old\n"
+    assert sorted(os.listdir(folder)) == ["a.py", "squares.gc"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs links and modes of files")
+def test_a_link_stays_one_and_modes_are_kept(folder: Path) -> None:
+    path, link = folder / "a.py", folder / "link.py"
+    path.write_text("old\n")
+    path.chmod(0o640)
+    link.symlink_to("a.py")
+    write_file(link, b"new\n")
+    assert link.is_symlink() and path.read_text() == "new\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    mask = os.umask(0o027)
+    try:
+        write_file(folder / "fresh.py", b"")
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE((folder / "fresh.py").stat().st_mode) == 0o640

@@ -1,0 +1,234 @@
+"""gradc run: reading data, and what it prints."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shell import Shell
+
+GRAPH = """\
+X: float[N, D]
+y: float[N]
+w: float[D]
+k: int[N]
+l2: float = input(0.5)
+z = X @ w
+loss = sum((z - y) ** 2) + l2 * sum(w**2)
+cut = stop_gradient(w)
+differentiate(loss, [w, l2, k])
+return loss, z, cut
+"""
+
+
+@pytest.fixture(autouse=True)
+def _files(folder: Path) -> None:
+    (folder / "fit.gc").write_text(GRAPH)
+    (folder / "X.csv").write_text("a, b\n1,2\n3,4\n\n5,6\n")
+    (folder / "labels.csv").write_text("\ufeffid,diagnosis\n7,1\n8,0\n9,1\n", "utf-8")
+    (folder / "k.csv").write_text("0\n1\n2\n")
+    np.savez(folder / "data.npz", X=[[1.0, 2.0]], y=[0.5], w=[1.0, 1.0], k=[3], more=1)
+
+
+RUN = ["run", "fit.gc", "--target", "numpy"]
+
+
+def test_scalars_shapes_and_norms(gradc: Shell) -> None:
+    done = gradc(*RUN, "--in", "X=X.csv", "y=labels.csv:diagnosis", "k=k.csv", "w=1")
+    assert done.err == ""
+    assert done.status == 0
+    assert done.out == (
+        "loss             154.0\n"
+        "z                float64[3]   norm 13.3791\n"
+        "cut              float64[2]   norm 1.41421\n"
+        "gradient by w    float64[2]   norm 236.292\n"
+        "gradient by l2   2.0\n"
+        "gradient by k    None: k is int64: integer and bool tensors are constants\n"
+    )
+
+
+def test_json_and_results_in_a_file(gradc: Shell, folder: Path) -> None:
+    done = gradc(*RUN, "data.npz", "l2=0", "-o", "out.npz", "--json")
+    assert done.status == 0
+    assert json.loads(done.out) == {
+        "outputs": {
+            "loss": 6.25,
+            "z": {"dtype": "float64", "shape": [1], "norm": 3.0},
+            "cut": {"dtype": "float64", "shape": [2], "norm": 2**0.5},
+        },
+        "gradients": {
+            "w": {"dtype": "float64", "shape": [2], "norm": 5 * 5**0.5},
+            "l2": 2.0,
+            "k": None,
+        },
+    }
+    with np.load(folder / "out.npz") as results:
+        assert sorted(results) == ["cut", "grad_l2", "grad_w", "loss", "z"]
+        np.testing.assert_array_equal(results["grad_w"], [5.0, 10.0])
+
+
+def test_targets_agree(gradc: Shell) -> None:
+    numpy = gradc(*RUN, "data.npz")
+    numba = gradc("run", "fit.gc", "data.npz")
+    assert numba.status == 0 and numba.out == numpy.out
+
+
+def test_later_words_win(gradc: Shell) -> None:
+    first = gradc(*RUN, "--in", "data.npz", "--in", "w=0", "--json")
+    assert json.loads(first.out)["outputs"]["loss"] == 0.25
+    again = gradc(*RUN, "data.npz", "w=data.npz:w", "y=0", "y=data.npz:y", "--json")
+    assert json.loads(again.out)["outputs"]["loss"] == 7.25
+
+
+def test_float32(gradc: Shell, folder: Path) -> None:
+    done = gradc(*RUN, "data.npz", "--float", "float32")
+    assert done.status == 0
+    assert "z                float32[1]   norm 3\n" in done.out
+
+
+def test_numbers_that_are_not_finite_are_told(gradc: Shell) -> None:
+    done = gradc(*RUN, "data.npz", "l2=inf", "--json")
+    assert json.loads(done.out)["outputs"]["loss"] == "inf"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["W=1"],
+            "no input is called 'W' [unknown-name]\n  hint: inputs are X, y, w, k, l2",
+        ),
+        (["XX=1"], "no input is called 'XX' [unknown-name]\n  hint: did you mean X?"),
+        (
+            ["X=X.csv"],
+            (
+                "no data for the input y, which is float64[N] [missing-input]\n"
+                "  hint: give y=FILE.npy or y=FILE.csv"
+            ),
+        ),
+        (
+            ["w=1"],
+            (
+                "w=1: w is float64[D], and no other data tell D [missing-input]\n"
+                "  hint: give w as a file"
+            ),
+        ),
+        (
+            ["fit.gc"],
+            (
+                "fit.gc: expected NAME=VALUE or a .npz file [usage]\n"
+                "  hint: X=features.csv, l2=0.1, data.npz"
+            ),
+        ),
+        (["none.npz"], "none.npz: No such file or directory [bad-file]"),
+        (["X=none.csv"], "none.csv: No such file or directory [bad-file]"),
+        (
+            ["l2=many"],
+            (
+                "l2=many: expected a number or a file [usage]\n"
+                "  hint: files are .csv, .tsv, .npy, .npz"
+            ),
+        ),
+        (
+            ["y=labels.csv"],
+            (
+                "labels.csv: y is float64[N]; a table of 2 columns does not fit [bad-data]\n"
+                "  hint: choose a column with labels.csv:NAME; it has id, diagnosis"
+            ),
+        ),
+        (
+            ["y=labels.csv:diagnose"],
+            (
+                "labels.csv has no column 'diagnose' [usage]\n"
+                "  hint: did you mean diagnosis?"
+            ),
+        ),
+        (
+            ["y=k.csv:1"],
+            "k.csv has no column '1' [usage]\n  hint: columns are 0 to 0",
+        ),
+        (
+            ["y=data.npz"],
+            (
+                "data.npz has several arrays [usage]\n"
+                "  hint: it has X, y, w, k, more: write data.npz:NAME"
+            ),
+        ),
+        (["-o", "out.txt"], "-o: expected a .npz file, found 'out.txt' [usage]"),
+        (["-o", "no/out.npz"], "no/out.npz: there is no folder no [usage]"),
+    ],
+)
+def test_data_that_were_asked_for_wrongly(
+    gradc: Shell, words: list[str], message: str
+) -> None:
+    done = gradc(*RUN, *words)
+    assert (done.status, done.out, done.err) == (2, "", f"error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["l2=1e999"], "1e999: float64 can't hold this number"),
+        (["l2=1j"], "1j: float64 can't hold this number"),
+        (["k=0.5"], "0.5: int64 can't hold this number"),
+        (
+            ["k=99999999999999999999"],
+            "99999999999999999999: int64 can't hold this number",
+        ),
+        (["y=short.csv:a"], "short.csv:3: expected 2 cells, found 1"),
+        (["y=words.csv:b"], "words.csv:3, column b: expected a number, found 'two'"),
+        (["k=half.csv"], "half.csv:2, column 0: 1.5: int64 can't hold this number"),
+        (["y=empty.csv"], "empty.csv: the table is empty"),
+        (["y=latin.csv"], "latin.csv: not UTF-8 at byte 2"),
+        (["k=half.npy"], "half.npy: k is int64[N], and not all numbers fit int64"),
+        (["y=text.npy"], "text.npy: expected numbers for y, found <U1"),
+        (
+            ["y=data.npz:X"],
+            "y: expected float64[N], got shape (1, 2)",
+        ),
+        (
+            ["y=k.csv"],
+            "y: expected float64[N] with N = 1 (from X.shape[0]), got shape (3,)",
+        ),
+        (
+            ["y=pickled.npy"],
+            (
+                "pickled.npy: not a NumPy file, or one with pickled objects, "
+                "which are never read"
+            ),
+        ),
+        (
+            ["objects.npz"],
+            (
+                "objects.npz:y: not a NumPy file, or one with pickled objects, "
+                "which are never read"
+            ),
+        ),
+        (
+            ["broken.npz"],
+            (
+                "broken.npz: not a NumPy file, or one with pickled objects, "
+                "which are never read"
+            ),
+        ),
+    ],
+)
+def test_data_that_are_wrong(
+    gradc: Shell, folder: Path, words: list[str], message: str
+) -> None:
+    (folder / "short.csv").write_text("a,b\n1,2\n3\n")
+    (folder / "words.csv").write_text("a,b\n1,2\n3,two\n")
+    (folder / "half.csv").write_text("1\n1.5\n")
+    (folder / "empty.csv").write_text("\n")
+    (folder / "latin.csv").write_bytes(b"1\n\xe9\n")
+    np.save(folder / "half.npy", [0.5])
+    np.save(folder / "text.npy", ["a"])
+    (folder / "pickled.npy").write_bytes(pickle.dumps({"y": 1}))
+    np.savez(folder / "objects.npz", y=np.array([{}], object))
+    (folder / "broken.npz").write_bytes(b"PK\x03\x04garbage")
+    done = gradc(*RUN, "data.npz", *words)
+    assert (done.status, done.out) == (1, "")
+    assert done.err == f"error: {message} [bad-data]\n"
