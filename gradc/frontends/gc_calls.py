@@ -66,6 +66,17 @@ class Calls(Session):
             raise unknown_function(name, "", ())
         return self.call_function(node, function, args, kwargs, shown)
 
+    def spend(self, node: ast.AST, count: int = 1) -> None:
+        """Count what is built. Stop where the graph grows past all bounds."""
+        self.built += count
+        if self.built > MAX_NODES:
+            raise self.fatal(
+                ParseError(
+                    f"the graph has more than {MAX_NODES} nodes", code="too-large"
+                ),
+                node,
+            )
+
     def building(
         self,
         node: ast.AST,
@@ -75,14 +86,7 @@ class Calls(Session):
         values: Sequence[Value] = (),
     ) -> Any:
         """Run what builds nodes at the place of `node`; its errors get place and operands."""
-        self.built += 1
-        if self.built > MAX_NODES:
-            raise self.fatal(
-                ParseError(
-                    f"the graph has more than {MAX_NODES} nodes", code="too-large"
-                ),
-                node,
-            )
+        self.spend(node)
         with at(self.place(node)):
             try:
                 return call()

@@ -146,6 +146,7 @@ class Definitions(Declarations):
         """The body of a `def` at a call of it."""
         if definition.broken or definition in self.recursive:
             return POISON
+        self.spend(node)
         entered = sum(d is definition for d, _ in self.calls)
         # a function passed to it may come back to it, with another function: twice(twice(f))
         passed = any(isinstance(a, Definition) for a in (*args, *kwargs.values()))

@@ -50,6 +50,10 @@ def arithmetic(symbol: str, a: Dim, b: Dim) -> Dim:
         if b == 0:
             raise ShapeError("division by zero", code="bad-dimension")
         result = a // b if symbol == "//" else a % b
+    elif (
+        isinstance(a, int) and isinstance(b, int) and 0 <= b <= 64 and abs(a) < MAX_SIZE
+    ):
+        result = a**b
     else:
         if not isinstance(b, int) or not 0 <= b <= 16:
             raise ShapeError(

@@ -95,7 +95,7 @@ class Forms(Calls):
         """`gradients(ys, xs, ...)`: a list, one tensor or None an x."""
         request = self.request(node)
         xs, names = request.pop("x_tensors"), request.pop("x_names")
-        self.built += len(ordered(request["ys"]))
+        self.spend(node, len(ordered(request["ys"])))
         result = self.building(node, "gradients", lambda: reverse.gradients(**request))
         self.plans.append(result.plan)
         ys = ", ".join(y.name or y.op.name for y in request["ys"][:3])

@@ -130,6 +130,7 @@ PLANNED = frozenset(
     [
         "amax",
         "amin",
+        "angle",
         "any",
         "all",
         "argmax",
@@ -152,6 +153,7 @@ PLANNED = frozenset(
         "cho_solve",
         "cholesky",
         "column_stack",
+        "complex",
         "compress",
         "concatenate",
         "conj",

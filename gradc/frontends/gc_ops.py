@@ -98,7 +98,7 @@ def compiler_call(reader: Expressions, node: ast.Call, name: str) -> Value:
             f"gc.{name} can't have these operands and attributes: {str(error)[:200]}",
             code="bad-attribute",
         ) from None
-    reader.built += 1
+    reader.spend(node)
     outputs = made.outputs
     return outputs[0] if len(outputs) == 1 else outputs
 
