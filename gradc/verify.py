@@ -139,7 +139,7 @@ def verify(
         Check(x, "inconclusive", reason=reason) if reason else point.check(k, rng)
         for k, x in enumerate(request.xs)
     )
-    nodes = tuple(gradients.plan.wanted)
+    nodes = gradients.plan.active()
     names = tuple(str(t.attrs.name) for t in drawn)
     return Verdict(checks, request, nodes, sizes, names)
 

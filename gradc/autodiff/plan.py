@@ -73,6 +73,16 @@ class BackwardPlan:
     cuts: tuple[Cut, ...]
     dropped: frozenset[tuple[Node, int]] = frozenset()
 
+    def active(self) -> tuple[Node, ...]:
+        """The nodes on a path from an x to a y that nothing cuts, operands first."""
+        live = set(self.request.ys)
+        found: list[Node] = []
+        for node in reversed(self.nodes):
+            if node in self.wanted and any(t in live for t in node.outputs):
+                found.append(node)
+                live.update(node.inputs[k] for k in self.wanted[node])
+        return tuple(reversed(found))
+
     def why(self, x: Tensor) -> str:
         """Why no path leads from `x` to a y, in one line."""
         if not x.dtype.is_inexact:

@@ -104,7 +104,10 @@ def _report(file: str, made: Plan) -> Iterator[str]:
     count = sum(node.op.name != "input" for node in graph.nodes())
     yield f"{file}: {title}" if title else file
     returned = ", ".join(o.name for o in graph.outputs)
-    yield f"{len(graph.inputs)} inputs, {count} operations; returns {returned}"
+    yield (
+        f"{_count(len(graph.inputs), 'input')}, {_count(count, 'operation')}; "
+        f"returns {returned}"
+    )
     last = made.gradients.plan if made.gradients is not None else None
     for plan in graph.plans:
         if plan is not last:
@@ -134,7 +137,7 @@ def _plan_lines(plan: BackwardPlan, reasons: dict[Tensor, str]) -> Iterator[str]
     counts = _counts(plan)
     yield (
         f"  {counts['on a path']} of {sum(counts.values())} operations lie on a path from "
-        f"an x to a y; {counts['behind a cut']} lie behind a cut, "
+        f"an x to a y; {counts['cut off']} are cut off, "
         f"{counts['independent']} depend on no x"
     )
     yield from (f"  cut {cut}" for cut in dict.fromkeys(map(str, plan.cuts)))
@@ -142,13 +145,14 @@ def _plan_lines(plan: BackwardPlan, reasons: dict[Tensor, str]) -> Iterator[str]
 
 def _reason(plan: BackwardPlan, x: Tensor) -> str:
     """Why no path leads from x to a y; "" where one does."""
-    is_reached = x in plan.request.ys or any(x in node.inputs for node in plan.wanted)
-    return "" if is_reached else plan.why(x)
+    used = (node.inputs[k] for node in plan.active() for k in plan.wanted[node])
+    return "" if x in plan.request.ys or x in used else plan.why(x)
 
 
 def _counts(plan: BackwardPlan) -> Counter[str]:
     """How many operations have an adjoint, and how many have none for which reason."""
     counts: Counter[str] = Counter()
+    active = set(plan.active())
     dependent = set(plan.request.xs)
     for node in plan.nodes:
         is_dependent = any(t in dependent for t in node.inputs)
@@ -157,12 +161,16 @@ def _counts(plan: BackwardPlan) -> Counter[str]:
         if node.op.name != "input":
             counts[
                 "on a path"
-                if node in plan.wanted
-                else "behind a cut"
+                if node in active
+                else "cut off"
                 if is_dependent
                 else "independent"
             ] += 1
     return counts
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _shape_of(program: Program) -> str:
@@ -171,7 +179,7 @@ def _shape_of(program: Program) -> str:
 
     nests = sum(isinstance(s, Loop) for s in program.body)
     calls = Counter(s.routine for s in statements(program.body) if isinstance(s, Call))
-    text = f"{nests} loop nest{'s' * (nests != 1)}"
+    text = _count(nests, "loop nest")
     if calls:
         text += ", library calls: "
         text += ", ".join(r if n == 1 else f"{r} ({n} times)" for r, n in calls.items())
