@@ -701,6 +701,12 @@ class Reader(Definitions):
             and (value.func.value.id, value.func.attr) == ("gc", "outputs")
         ):
             pairs = self.pairs(value)
+            if len(dict(pairs)) < len(pairs):
+                raise ParseError(
+                    "two outputs of one name",
+                    code="name-taken",
+                    location=self.span(value),
+                )
             self.outputs = [
                 Output(name, None, v.why)
                 if isinstance(v, NoGradient)

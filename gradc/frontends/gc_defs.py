@@ -40,8 +40,7 @@ class Definitions(Declarations):
     def define(self, node: ast.FunctionDef) -> None:
         """`def f(a, b=1): ...`: a subgraph, read at each call."""
         self.statement = self.span(node)
-        before = len(self.errors)
-        self.check_definition(node)
+        broken = self.check_definition(node)
         arguments = node.args
         defaults: dict[str, Value] = {}
         positional = [*arguments.posonlyargs, *arguments.args]
@@ -61,14 +60,17 @@ class Definitions(Declarations):
             shift=self.frame.shift,
             defaults=defaults,
             locals=frozenset(bound_names(node.body)),
-            broken=len(self.errors) > before,
+            broken=broken,
             span=self.span(node),
         )
 
-    def check_definition(self, node: ast.FunctionDef) -> None:
-        """Report what in a `def` can't be read, whether or not it is called."""
+    def check_definition(self, node: ast.FunctionDef) -> bool:
+        """Report what in a `def` can't be read, whether or not it is called; True where any."""
+        broken = False
 
         def tell(error: GradcError, place: ast.AST) -> None:
+            nonlocal broken
+            broken = True
             self.report(error, place)
 
         for part in node.decorator_list:
@@ -128,6 +130,7 @@ class Definitions(Declarations):
                     piece,
                 )
             stack.extend(reversed(list(ast.iter_child_nodes(piece))))
+        return broken
 
     def no_statement_in_def(self, node: ast.stmt) -> GradcError:
         error = outside(node)

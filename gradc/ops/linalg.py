@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradc.errors import OptionError, ShapeError, TypeMismatch
+from gradc.errors import InternalError, OptionError, ShapeError, TypeMismatch
 from gradc.graph import Node, Tensor
 from gradc.ops.arrange import tril, triu
 from gradc.ops.basic import broadcast as broadcast_op
@@ -65,6 +65,21 @@ def _over_matrices(x: Tensor, like: Tensor) -> Tensor:
     return broadcast_op(x, shape=like.shape, along=(like.ndim - 2, like.ndim - 1))
 
 
+def _square_type(a: TensorType) -> TensorType:
+    """The type of square matrices. InternalError for others."""
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise InternalError(f"no square matrices: {a}")
+    return a
+
+
+def _system_type(a: TensorType, b: TensorType) -> TensorType:
+    """The type of the solutions of `a x = b`, `b` in columns, both of the same leading axes."""
+    _square_type(a)
+    if a.dtype != b.dtype or b.shape[:-1] != a.shape[:-1]:
+        raise InternalError(f"no system: {a} and {b}")
+    return b
+
+
 # ------------------------------------------------------------------ factorisation
 
 
@@ -87,7 +102,7 @@ def _cholesky_vjp(node: Node, out_bar: Tensor) -> list[Bar]:
 
 cholesky_op: Op = primitive(
     "cholesky",
-    type=lambda a: a,
+    type=_square_type,
     numpy=_numpy_cholesky,
     derivative=Explicit(_cholesky_vjp),
     form=lambda node: Call("cholesky"),
@@ -170,7 +185,7 @@ def _solve_triangular_text(node: Node, args: Sequence[str]) -> str:
 
 solve_triangular_op: Op = primitive(
     "solve_triangular",
-    type=lambda a, b, *, lower, trans, unit_diagonal: b,
+    type=lambda a, b, *, lower, trans, unit_diagonal: _system_type(a, b),
     numpy=_numpy_solve_triangular,
     derivative=Explicit(_solve_triangular_vjp),
     form=lambda node: Call("solve_triangular"),
@@ -196,7 +211,7 @@ def _solve_vjp(node: Node, out_bar: Tensor) -> list[Bar]:
 
 solve_op: Op = primitive(
     "solve",
-    type=lambda a, b: b,
+    type=_system_type,
     numpy=_numpy_solve,
     derivative=Explicit(_solve_vjp),
     form=lambda node: Call("solve"),
@@ -213,7 +228,7 @@ def _inv_vjp(node: Node, out_bar: Tensor) -> list[Bar]:
 
 inv_op: Op = primitive(
     "inv",
-    type=lambda a: a,
+    type=_square_type,
     numpy=np.linalg.inv,
     derivative=Explicit(_inv_vjp),
     form=lambda node: Call("inv"),
@@ -249,7 +264,7 @@ def _cofactor_vjp(node: Node, out_bar: Tensor) -> list[Bar]:
 
 cofactor: Op = primitive(
     "cofactor",
-    type=lambda a: a,
+    type=_square_type,
     numpy=_numpy_cofactor,
     derivative=Explicit(_cofactor_vjp),
     form=lambda node: Call("cofactor"),
@@ -266,7 +281,7 @@ def _det_vjp(node: Node, out_bar: Tensor) -> list[Bar]:
 
 det_op: Op = primitive(
     "det",
-    type=lambda a: a.with_shape(a.shape[:-2]),
+    type=lambda a: _square_type(a).with_shape(a.shape[:-2]),
     numpy=lambda a: np.asarray(np.linalg.det(a), a.dtype),
     derivative=Explicit(_det_vjp),
     form=lambda node: Call("det"),
@@ -292,7 +307,7 @@ def _slogdet_vjp(
 
 slogdet_op: Op = primitive(
     "slogdet",
-    type=lambda a: (a.with_shape(a.shape[:-2]), a.with_shape(a.shape[:-2])),
+    type=lambda a: (_square_type(a).with_shape(a.shape[:-2]),) * 2,
     numpy=_numpy_slogdet,
     derivative=Explicit(_slogdet_vjp, through=(1,)),
     form=lambda node: Call("slogdet"),
