@@ -13,6 +13,10 @@ To make it again:
 
     z = X @ w + b
     loss = sum(softplus(z) - y * z) / N + l2 * sum(w**2)
+
+run: 2 * D * N + 2 * D + 32 * N + 6 flops, 8 * D * N + 16 * D + 8 * N + 24 bytes moved, no memory beyond the results.
+
+value_and_gradients: 4 * D * N + 4 * D + 41 * N + 11 flops, 8 * D * N + 32 * D + 8 * N + 40 bytes moved, no memory beyond the results.
 """
 
 from __future__ import annotations
@@ -142,11 +146,13 @@ def value_and_gradients(
     b: float,
     *,
     l2: float = 0.01,
+    grad_ys: Any = None,
     out: tuple[Values, Gradients] | None = None,
     threads: int = 1,
 ) -> tuple[Values, Gradients]:
     """loss, and its gradient by w and b.
 
+    `grad_ys` has a cotangent for each y, None for ones.
     `out` has arrays to write to, in the structure of the result, None where one is to
     be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
     """
@@ -168,6 +174,10 @@ def value_and_gradients(
         "_value_and_gradients", (N, D, X_, y_, w_, b_, l2_, loss, w_bar, b_bar, arena)
     )
     _give_back(arena)
+    if grad_ys is not None:
+        (seed,) = _seeds(grad_ys, (("loss", np.float64, ()),))
+        w_bar = _scaled(w_bar, seed)
+        b_bar = _scaled(b_bar, seed)
     if out is not None:
         given = _flat(out, (1, 2))
         results = _delivered(given, [loss[()], w_bar, b_bar[()]])
@@ -647,6 +657,8 @@ def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
     """The value as a scalar of this dtype; raises where it can't be one."""
     if type(value) is dtype.type:
         return value
+    if type(value) is float and dtype.type is np.float64:
+        return np.float64(value)
     if not isinstance(value, bool | int | float | complex) or isinstance(
         value, np.generic
     ):
@@ -769,6 +781,46 @@ def _places(out: list[Any], wanted: Any, inputs: tuple[Any, ...]) -> list[Any]:
         if array is not None:
             used.append(array)
     return places
+
+
+def _seeds(grad_ys: Any, wanted: Any) -> list[Any]:
+    """The cotangents of the ys by (name, dtype, shape), ones where `grad_ys` has None."""
+    given = grad_ys if isinstance(grad_ys, list | tuple) else [grad_ys]
+    if len(given) != len(wanted):
+        raise ValueError(
+            f"grad_ys: expected {len(wanted)} entries, one a y, got {len(given)}"
+        )
+    seeds = []
+    for seed, want in zip(given, wanted, strict=True):
+        if want is None:
+            if seed is not None:
+                raise TypeError("grad_ys: expected None for a y without a derivative")
+            continue
+        name, dtype, shape = want
+        array = np.ones(shape, dtype) if seed is None else np.asarray(seed)
+        is_number = isinstance(seed, bool | int | float | complex)
+        is_weak = is_number and not isinstance(seed, np.generic)
+        if not np.can_cast(array.dtype, dtype, "same_kind" if is_weak else "safe"):
+            raise TypeError(
+                f"grad_ys: {name}: expected {np.dtype(dtype)}, got {array.dtype}"
+            )
+        if array.shape != shape:
+            raise ValueError(
+                f"grad_ys: {name}: expected shape {shape}, got {array.shape}"
+            )
+        seeds.append(np.require(array, dtype, ["C", "A", "W"]).reshape(shape)[()])
+    return seeds
+
+
+def _scaled(bar: Any, seed: Any) -> Any:
+    """A gradient times the cotangent of y, in place; a cotangent of 0 gives 0."""
+    factor = bar.dtype.type(seed)
+    with np.errstate(all="ignore"):
+        scaled = bar * factor if factor != 0 else np.zeros_like(bar)
+    if not isinstance(bar, np.ndarray):
+        return bar.dtype.type(scaled)
+    bar[...] = scaled
+    return bar
 
 
 def _delivered(out: list[Any], results: list[Any]) -> list[Any]:
