@@ -154,6 +154,7 @@ class _Lowering:
         self.output_names: dict[str, Tensor] = {}
         self.failures: list[Failure] = []
         self.taken: set[str] = set()
+        self.counts: dict[str, int] = {}
         self.leaves: dict[Tensor, str] = {}
         self.known: dict[tuple[Path, Tensor, tuple[Index, ...]], Expr] = {}
         self.looked: dict[tuple[Path, Any], Ref] = {}
@@ -172,9 +173,10 @@ class _Lowering:
         base = base.strip("_") or "t"
         if base[0].isdigit():
             base = f"t{base}"
-        found, count = base, 1
+        found, count = base, self.counts.get(base, 1)
         while found in self.taken:
             count += 1
+            self.counts[base] = count
             found = f"{base}_{count}" if base[-1].isdigit() else f"{base}{count}"
         self.taken.add(found)
         return found

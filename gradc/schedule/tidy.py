@@ -112,6 +112,7 @@ def _inline(
 ) -> list[Stmt]:
     result: list[Stmt] = []
     known = dict(outer)
+    own = _used_in(body)
     for stmt in body:
         if isinstance(stmt, Let):
             expr = _replace(stmt.expr, known)
@@ -119,7 +120,7 @@ def _inline(
             if uses == 0:
                 continue
             if isinstance(expr, Ref) or (
-                uses == 1 and _size(expr) <= LARGEST and _used_here(body, stmt.name)
+                uses == 1 and _size(expr) <= LARGEST and stmt.name in own
             ):
                 known[stmt.name] = expr
             else:
@@ -180,11 +181,12 @@ def _begins(zero: Stmt, add: Store) -> bool:
     )
 
 
-def _used_here(body: Sequence[Stmt], name: str) -> bool:
-    """Whether a Let's use is in this body itself, not in a loop inside."""
-    return any(
-        isinstance(e, Ref) and e.name == name
+def _used_in(body: Sequence[Stmt]) -> set[str]:
+    """The names that a body itself uses, not the loops in it."""
+    return {
+        e.name
         for stmt in body
         for expr in _expressions(stmt)
         for e in walk(expr)
-    )
+        if isinstance(e, Ref)
+    }
