@@ -675,7 +675,7 @@ def _target(build: _Builder, target: ast.expr) -> Doc:
     if isinstance(target, ast.Tuple) and len(target.elts) == 1:
         return f"({ast.unparse(target.elts[0])},)"
     if isinstance(target, ast.Tuple):
-        return ", ".join(ast.unparse(t) for t in target.elts)
+        return build.bare_tuple(target)
     return build.doc(target, STATEMENT)
 
 

@@ -7,6 +7,7 @@ graph into functions and into the lines that call them; `render` puts all into t
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -351,7 +352,7 @@ class _Assembly:
             f"    {docstring(module.command)}",
             "\n".join(self.input_lines()),
             "\n".join(f"    {docstring(s)}" for s in module.statements),
-            *map(docstring, [*module.notes, *notes]),
+            *(textwrap.fill(docstring(n), 88) for n in [*module.notes, *notes]),
         ]
         renamed = [f"`{o}` is called `{n}`" for o, n in self.options.items() if o != n]
         if renamed:
@@ -487,13 +488,15 @@ class _Assembly:
         seed = scope.fresh("seed")
         gradients = {f.tensor for r in entry.records[1:] for f in r.fields}
         lines = [
-            f"if {self.options['grad_ys']} is not None:",
-            f"    {seed}, = {self.seeds_call(entry, scope)}",
+            f"{name} = {scope.glob('_scaled')}({name}, {seed})"
+            for tensor, name in zip(scope.outputs, scope.results, strict=True)
+            if tensor in gradients
         ]
-        for tensor, name in zip(scope.outputs, scope.results, strict=True):
-            if tensor in gradients:
-                lines.append(f"    {name} = {scope.glob('_scaled')}({name}, {seed})")
-        return lines
+        call = _unpacked(
+            [seed], {seed} if lines else set(), self.seeds_call(entry, scope)
+        )
+        given = f"if {self.options['grad_ys']} is not None:"
+        return [given, *(f"    {line}" for line in [call, *lines])]
 
     def scope(self, entry: Entry) -> Scope:
         """The names inside an entry point."""
@@ -591,7 +594,8 @@ def _record_view(record: Record) -> RecordView:
         kind = "None" if f.tensor is None else result_type(f.tensor.type)
         hides = f.name in ("count", "index")  # methods of a tuple
         note = "  # type: ignore[assignment]" if hides else ""
-        lines.append(f"{f.name}: {kind}{note}")
+        lines += layout.statement(f"{f.name}: {kind}", 4)
+        lines[-1] += note
     return RecordView(record.name, record.doc, tuple(lines))
 
 

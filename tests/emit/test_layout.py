@@ -27,6 +27,8 @@ STATEMENTS = [
     "{name} += {value}",
     "{name}[{name}, 0] = {value}",
     "{name}, x = f({value})",
+    "x, N, y, l2, w_bar, total_loss_of_everything, {name}, softplus_of_margin = f({value})",
+    "total_loss_of_everything, softplus_of_margin, total_loss_of_everything = {name}.x",
     "return {value}",
     "return {value}, {name}",
     "raise Error({value})",

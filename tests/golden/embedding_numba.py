@@ -16,7 +16,8 @@ To make it again:
 
 run: 11 * B flops, 12 * B + 12 * V + 32 bytes moved, no memory beyond the results.
 
-value_and_gradients: 23 * B flops, 8 * B + 36 * V + 36 bytes moved, no memory beyond the results.
+value_and_gradients: 23 * B flops, 8 * B + 36 * V + 36 bytes moved, no memory beyond the
+results.
 """
 
 from __future__ import annotations

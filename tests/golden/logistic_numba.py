@@ -14,9 +14,11 @@ To make it again:
     p = sigmoid(z)
     loss = sum(softplus(z) - y * z) / N + l2 * sum(w**2)
 
-run: 2 * D * N + 2 * D + 36 * N + 6 flops, 8 * D * N + 16 * D + 16 * N + 16 bytes moved, no memory beyond the results.
+run: 2 * D * N + 2 * D + 36 * N + 6 flops, 8 * D * N + 16 * D + 16 * N + 16 bytes moved,
+no memory beyond the results.
 
-value_and_gradients: 4 * D * N + 4 * D + 39 * N + 11 flops, 8 * D * N + 32 * D + 8 * N + 24 bytes moved, no memory beyond the results.
+value_and_gradients: 4 * D * N + 4 * D + 39 * N + 11 flops, 8 * D * N + 32 * D + 8 * N +
+24 bytes moved, no memory beyond the results.
 """
 
 from __future__ import annotations
