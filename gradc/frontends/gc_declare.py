@@ -264,15 +264,14 @@ class Declarations(Expressions):
                 code="misplaced",
                 hint="a parameter of a `def` has no declaration",
             )
-        if name in self.symbols:
+        if name in self.symbols and isinstance(node, ast.Name):
             raise ParseError(
                 f"{name} is a dimension of the inputs already",
                 code="name-taken",
                 location=self.span(node),
             )
-        if any(t.name == name for t in self.inputs) or (
-            self.frame.names.get(name, POISON) is not POISON
-        ):
+        bound = isinstance(node, ast.Name) and name in self.frame.names
+        if name in self.input_names or (bound and self.frame.names[name] is not POISON):
             raise ParseError(
                 f"{name} is declared or bound already",
                 code="name-taken",
@@ -282,6 +281,7 @@ class Declarations(Expressions):
         with at(self.place(node)):
             tensor = label(input_(name=name, type=declared, default=default), name)
         self.inputs.append(tensor)
+        self.input_names.add(name)
         if isinstance(node, ast.Name):
             self.frame.names[name] = tensor
         return tensor

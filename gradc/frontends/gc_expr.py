@@ -344,9 +344,11 @@ class Expressions(Forms):
             sign == "~" and not isinstance(static_of(value), int)
         ):
             plain = static_of(value)
-            folded = {"-": lambda: -plain, "+": lambda: +plain, "~": lambda: ~plain}[
-                sign
-            ]()
+            folded = {
+                "-": lambda: -plain,
+                "+": lambda: plain if isinstance(plain, Poly) else +plain,
+                "~": lambda: ~plain,
+            }[sign]()
             if sign == "~" and isinstance(plain, bool):
                 folded = not plain
             if not carries(value):

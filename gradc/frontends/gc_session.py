@@ -80,6 +80,7 @@ class Session(ABC):
         self.told: set[tuple[Any, ...]] = set()
         self.doc = ""
         self.inputs: list[Tensor] = []
+        self.input_names: set[str] = set()
         self.outputs: list[Output] | None = None
         self.asked: Request | None = None
         self.more_names: dict[str, Tensor] = {}

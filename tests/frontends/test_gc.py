@@ -47,7 +47,7 @@ CASES = [
     ),
     Case(
         "arithmetic of dimensions",
-        "x: float[N, 4]\nk = 2 * N + 1\nreturn k, N // 2, N % 2, N - 1, N * N, N**2, k / 2",
+        "x: float[N, 4]\nk = 2 * N + 1\nreturn k, N // 2, N % 2, N - 1, N * N, N**2, k / 2, +N, -N",
         {"x": np.zeros((5, 4))},
         {
             "k": 11,
@@ -57,6 +57,8 @@ CASES = [
             "out_4": 25,
             "out_5": 25,
             "out_6": 5.5,
+            "out_7": 5,
+            "out_8": -5,
         },
     ),
     Case(
