@@ -6,21 +6,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradc.schedule.program import (
+    Apply,
     AxisValue,
     Buffer,
+    Expr,
     Index,
     Let,
     Lin,
     Load,
     Loop,
+    Note,
     Stmt,
     Store,
     expressions,
     statements,
     walk,
 )
+from gradc.types import float64
 
-__all__ = ["Block", "accesses", "is_row", "lane_totals", "loads", "private_names"]
+__all__ = [
+    "Block",
+    "accesses",
+    "angles",
+    "is_row",
+    "lane_totals",
+    "loads",
+    "private_names",
+]
+
+ANGLES = frozenset(("sin", "cos", "tan"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +50,28 @@ def loads(body: Sequence[Stmt]) -> Iterator[Load]:
     """All loads in the expressions of a body."""
     for expr in expressions(body):
         yield from (e for e in walk(expr) if isinstance(e, Load))
+
+
+def angles(loop: Loop, buffers: Mapping[str, Buffer]) -> list[Expr]:
+    """The arguments of float64 sines, cosines and tangents of a vector loop that can be run again.
+
+    It can where it only sets array elements that it does not read, and local variables.
+    """
+    read = {e.buffer for e in loads(loop.body)}
+    for s in loop.body:
+        if isinstance(s, Let | Note):
+            continue
+        if not isinstance(s, Store):
+            return []
+        is_local = buffers[s.buffer].place == "tile" and not buffers[s.buffer].dims
+        if s.buffer in read or (s.mode != "=" and not is_local):
+            return []
+    found: dict[Expr, None] = {}
+    for expr in expressions(loop.body):
+        for e in walk(expr):
+            if isinstance(e, Apply) and e.op in ANGLES and e.dtype == float64:
+                found[e.args[0]] = None
+    return list(found)
 
 
 def accesses(body: Sequence[Stmt]) -> Iterator[tuple[str, tuple[Index, ...]]]:

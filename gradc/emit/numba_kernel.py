@@ -32,6 +32,7 @@ from gradc.emit import layout
 from gradc.emit.kernel_bodies import (
     Block,
     accesses,
+    angles,
     is_row,
     lane_totals,
     loads,
@@ -230,6 +231,9 @@ class _Kernel:
         self.keys: set[str] = set()  # local variables that hold keys of numbers
         self.hoisted = 0
         self.scope = _Scope(1)
+        self.far: tuple[str, list[Expr]] | None = (
+            None  # a flag, and the angles it watches
+        )
         self.printer = Printer(load=self.element, axis=self.axis, ref=self.ref)
 
     def source(
@@ -410,6 +414,34 @@ class _Kernel:
             self._plain_loop(loop, scope)
 
     def _plain_loop(self, loop: Loop, scope: _Scope) -> None:
+        """A loop; one with sines of angles up to 1e6 in SIMD code, and where an angle was larger
+        again with those of any size, which are not."""
+        turned = angles(loop, self.buffers) if loop.mode == "lanes" else []
+        if not turned:
+            self._one_loop(loop, scope)
+            return
+        far = _fresh("far", self.used)
+        self._emit(f"{far} = False")
+        saved: list[tuple[str, str]] = []
+        for s in loop.body:
+            if isinstance(s, Store) and s.mode != "=":
+                name = self._target(s)[0]
+                kept = _fresh(f"{name}_begun", self.used)
+                saved.append((kept, name))
+                self._emit(f"{kept} = {name}")
+        self.printer.near = True
+        self.far = (far, turned)
+        self._one_loop(loop, scope)
+        self.printer.near = False
+        self._emit(f"if {far}:")
+        inner = scope.deeper()
+        self.scope = inner
+        for kept, name in saved:
+            self._emit(f"{name} = {kept}")
+        self._one_loop(loop, inner)
+        self.scope = scope
+
+    def _one_loop(self, loop: Loop, scope: _Scope) -> None:
         totals = lane_totals(loop, self.buffers) if loop.mode == "lanes" else {}
         body = list(loop.body)
         for place, store in totals.items():
@@ -421,6 +453,11 @@ class _Kernel:
         else:
             self._emit(f"for {loop.axis} in range({extent}):")
         self._block(body, scope.deeper())
+        if self.far is not None:
+            (far, turned), self.far = self.far, None
+            self.scope = scope.deeper()
+            for angle in turned:
+                self._emit(f"{far} |= abs({self._fit(angle)[0]}) > 1e6")
         self.scope = scope
         for place, store in totals.items():
             local = body[place]

@@ -35,7 +35,7 @@ from gradc.schedule.program import (
     fold,
     infix,
 )
-from gradc.types import DType, dim_text
+from gradc.types import DType, dim_text, float64
 
 __all__ = ["Printer", "cast_text", "helper_call", "number_text", "wrapped"]
 
@@ -228,6 +228,7 @@ class Printer:
         self.axis = axis
         self.ref = ref
         self.helpers: dict[str, None] = {}
+        self.near = False  # whether angles are known to be at most 1e6
 
     def text(
         self,
@@ -325,6 +326,8 @@ class Printer:
             return wrapped((f"{prefix}{_at_least(args[0], UNARY)}", UNARY), e.dtype)
         extra = [(_attr_text(value), ATOM) for _, value in e.attrs]
         if spelling.startswith("_"):
+            if self.near and operand == float64 and e.op in ("sin", "cos", "tan"):
+                spelling += "_near"
             return self.call(spelling, [*args, *extra], operand)
         if spelling == "abs" and (operand.kind == "u" or operand.is_bool):
             return args[0]
