@@ -204,7 +204,7 @@ def operand_count(op: Op) -> int:
     if isinstance(op.evaluate, np.ufunc):
         return op.evaluate.nin
     parameters = inspect.signature(op.evaluate).parameters.values()
-    return max(1, [p.kind for p in parameters].count(PLAIN) - (op.name in SHIFTS))
+    return max(1, [p.kind for p in parameters].count(PLAIN))
 
 
 def samples(dtype: DType, rng: np.random.Generator, op: Op) -> np.ndarray:
