@@ -257,6 +257,7 @@ class _Builder:
     indent: int = 0
     keys: int = 0
     parenthesized: set[int] = field(default_factory=set)
+    lines: list[bytes] | None = None
 
     def wrapped(self, e: ast.expr, least: int, where: int) -> Doc:
         """An operand, in parentheses where it binds less than `least`."""
@@ -338,11 +339,20 @@ class _Builder:
             return self.sequence("{", pairs, "}", where)
         if isinstance(e, ast.Starred):
             return ["*", self.wrapped(e.value, 6, where)]
-        return ast.get_source_segment(self.text, e) or ast.unparse(e)
+        return self.source(e) or ast.unparse(e)
+
+    def source(self, e: ast.expr) -> str | None:
+        """An expression as it is written. `ast.get_source_segment` would split the text anew for
+        each expression, which takes the square of a long statement's length."""
+        if e.end_col_offset is None or e.end_lineno != e.lineno:
+            return ast.get_source_segment(self.text, e)
+        if self.lines is None:
+            self.lines = self.text.encode().split(b"\n")
+        return self.lines[e.lineno - 1][e.col_offset : e.end_col_offset].decode()
 
     def constant(self, e: ast.Constant) -> str:
         if isinstance(e.value, str):
-            return ast.get_source_segment(self.text, e) or _quoted(e.value)
+            return self.source(e) or _quoted(e.value)
         if isinstance(e.value, float) and e.value == float("inf"):
             return "1e309"
         return repr(e.value).replace("e+", "e")
