@@ -348,7 +348,7 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize("make, code, words", ERRORS, ids=lambda v: str(v)[:30])
+@pytest.mark.parametrize("make, code, words", ERRORS, ids=lambda v: v if isinstance(v, str) else "")
 def test_errors(make, code, words):
     with pytest.raises(GradcError) as caught:
         make()
