@@ -344,13 +344,7 @@ class Expressions(Forms):
             sign == "~" and not isinstance(static_of(value), int)
         ):
             plain = static_of(value)
-            folded = {
-                "-": lambda: -plain,
-                "+": lambda: plain if isinstance(plain, Poly) else +plain,
-                "~": lambda: ~plain,
-            }[sign]()
-            if sign == "~" and isinstance(plain, bool):
-                folded = not plain
+            folded = _unary_folded(sign, plain)
             if not carries(value):
                 return folded
             return Number(self.build(node, name, (value,), {}, (node.operand,)), folded)
@@ -698,6 +692,15 @@ class Expressions(Forms):
         return self.call_function(
             node, function, (base, *args), kwargs, (func.value, *node.args)
         )
+
+
+def _unary_folded(sign: str, value: Any) -> Any:
+    """`-value`, `+value`, `~value` of a number known at compile time."""
+    if sign == "-":
+        return -value
+    if sign == "~":
+        return not value if isinstance(value, bool) else ~value
+    return value if isinstance(value, Poly) else +value
 
 
 def _plain_equal(a: Any, b: Any) -> bool | None:

@@ -94,8 +94,9 @@ def compiler_call(reader: Expressions, node: ast.Call, name: str) -> Value:
         AssertionError,
         InternalError,
     ) as error:
+        found = error.message if isinstance(error, InternalError) else str(error)
         raise ParseError(
-            f"gc.{name} can't have these operands and attributes: {str(error)[:200]}",
+            f"gc.{name} can't have these operands and attributes: {found[:200]}",
             code="bad-attribute",
         ) from None
     reader.spend(node)
@@ -343,6 +344,7 @@ _KINDS: Mapping[str, Callable[[Any, int], bool]] = {
     "lower": _is_flag,
     "message": _is_text,
     "method": lambda value, rank: value in ("", "add_n", "tree", "accumulate_n"),
+    "n": lambda value, rank: _is_int(value) and 0 <= value <= 100,
     "offset": lambda value, rank: _is_int(value),
     "out": _is_labels,
     "perm": _is_perm,

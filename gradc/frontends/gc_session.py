@@ -32,6 +32,7 @@ from gradc.frontends.gc_values import (
     unwrapped,
 )
 from gradc.graph import Output, Place, Request, Tensor, ordered
+from gradc.ops.basic import constant
 from gradc.ops.functions import as_tensor, lookup_function
 from gradc.types import (
     DTYPES,
@@ -277,9 +278,18 @@ def nested(value: Value) -> Any:
 
 
 def constant_value(x: Tensor) -> Any:
-    """The number that a tensor of rank 0 made of few constants is, else None."""
+    """What a tensor is where that is known when the graph is compiled, else None.
+
+    A number made of few constants; a small constant array of integers, as nested tuples.
+    """
     if x.shape:
-        return None
+        if (
+            x.op is not constant
+            or x.dtype.is_inexact
+            or x.attrs.value.array.size > 10_000
+        ):
+            return None
+        return _tuples(x.attrs.value.array.tolist())
     nodes = ordered([x])
     if len(nodes) > 100:
         return None
@@ -295,6 +305,10 @@ def constant_value(x: Tensor) -> Any:
         except (TypeError, ValueError, ArithmeticError):
             return None
     return np.asarray(values[x]).item()
+
+
+def _tuples(values: Any) -> Any:
+    return tuple(_tuples(v) for v in values) if isinstance(values, list) else values
 
 
 def quoted(text: str) -> str:

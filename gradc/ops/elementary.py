@@ -473,9 +473,9 @@ class _TensorOps:
 
 _sinc: Op = elementwise(
     "sinc",
-    numpy=lambda x, n: _sinc_derivative(np.asarray(x), n, np),
+    numpy=lambda x, *, n: _sinc_derivative(np.asarray(x), n, np),
     partials=lambda x, n, out: [lambda: _sinc(x, n=n + 1)],
-    type=lambda x, n: x,
+    type=lambda x, *, n: x,
     accepts=FLOATS,
     expand=lambda node: _sinc_derivative(node.inputs[0], node.attrs.n, _TensorOps),
     finite=True,

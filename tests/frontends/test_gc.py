@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -425,6 +426,13 @@ CASES = [
         {"sign": 1.0, "logdet": np.log(6.0), "a": [[2, 0]], "b": [[0, 3]]},
     ),
     Case(
+        "constant arrays where numbers known beforehand stand",
+        "x: float[3]\nk: int[3] = [1, 0, 2]\ns = array([3, 1])\nreturn repeat(x, k), x.reshape(s), "
+        "sum(x.reshape(s), axis=array(0)), x[k]",
+        {"x": V},
+        {"out_0": [1, 3, 3], "out_1": V[:, None], "out_2": [6], "out_3": [2, 1, 3]},
+    ),
+    Case(
         "tuples of sizes",
         "x: float[2, N]\ns = x.shape[::-1] + (1,)\nreturn x.T.reshape(s), zeros(x.shape), ones(s[:2])",
         {"x": A},
@@ -472,6 +480,18 @@ def test_text_reads_back(case: Case) -> None:
     assert [(t.name, t.type) for t in again.inputs] == [
         (t.name, t.type) for t in graph.inputs
     ]
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("**/*.gc"))
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_examples_read_back(file: Path) -> None:
+    graph = parse(file.read_text(encoding="utf-8"), file.name, folder=file.parent)
+    text = str(graph)
+    again = parse(text, file.name, folder=file.parent)
+    assert str(again) == text
+    assert [n.op for n in again.nodes()] == [n.op for n in graph.nodes()]
 
 
 # ------------------------------------------------------------------- what a graph holds
