@@ -558,7 +558,7 @@ def _gradient_entry(made: Plan) -> Entry:
         for o, y in zip(ys, request.ys, strict=True)
     )
     seeded = None
-    if not _is_scaled(entry, request):
+    if named and not _is_scaled(entry, request):
         seeds = [
             None if t is None else input_(name=f"grad_{name}", type=t, default=None)
             for name, t in named

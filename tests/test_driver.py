@@ -173,6 +173,14 @@ def test_a_graph_without_a_request_has_run_alone():
         module.value_and_gradients  # noqa: B018
 
 
+def test_no_ys_and_no_xs():
+    module = gradc.compile(TEXT, target="numpy", ys=[], xs=["x"])
+    feeds = {"x": [0.0, 1.0], "k": [1, 2], "w": 2.0}
+    assert module.value_and_gradients(**feeds) == ((), (None,))
+    module = gradc.compile(TEXT, target="numpy", xs=[])
+    assert module.value_and_gradients(**feeds, grad_ys=2.0)[1] == ()
+
+
 def test_a_request_of_tensors_between():
     module = gradc.compile(
         "x: float\nh = x * x\ny = sin(h)\ndifferentiate(y, [h, x, y])\nreturn y",
