@@ -222,6 +222,7 @@ class Reader(Definitions):
         self.guarded(node, lambda: self.dispatch(node))
 
     def dispatch(self, node: ast.stmt) -> None:
+        """The meaning of a statement by its kind."""
         if isinstance(node, ast.Assign):
             self.assign(node)
         elif isinstance(node, ast.AugAssign):
@@ -263,20 +264,13 @@ class Reader(Definitions):
                 error.hint = "`a if p else b` chooses by what is known when the graph is compiled"
         else:
             error = outside(node)
-        words = self.span(node)
-        first = Span(
-            words.source,
-            words.line,
-            words.column,
-            words.line,
-            len(words.text) + words.column,
-        )
-        error.location = first
+        error.location = self.first_line(node)
         return error
 
     # --------------------------------------------------------------------- assignments
 
     def assign(self, node: ast.Assign) -> None:
+        """`a = b = value`."""
         value = self.value(node.value)
         for target in node.targets:
             self.bind(target, value)
@@ -454,7 +448,9 @@ class Reader(Definitions):
             return
         default = None
         if isinstance(given, ast.Call):
-            default = self.default(target.id, given, declared)
+            default = self.default(
+                target.id, given, declared, self.is_default_float(node)
+            )
         self.add_input(target, target.id, declared, default)
 
     # ----------------------------------------------------------------- loops, sections

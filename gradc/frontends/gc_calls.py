@@ -320,11 +320,10 @@ class Calls(Session):
             try:
                 return self._plain(self.apply(node, value, list(tensors), {}, ()))
             except Poisoned:
-                if (
-                    self.finished
-                ):  # asked for while gradients are built, after the reading
-                    raise self.all_errors() from None
-                raise
+                if not self.finished:
+                    raise
+                # the request's gradients are built after the reading
+                raise self.all_errors() from None
 
         call.__name__ = value.name
         return call
@@ -379,6 +378,7 @@ class Calls(Session):
         return self.build(node, "astype", (self.tensor(args[0]), dtype), {}, shown)
 
     def arguments(self, node: ast.Call) -> tuple[list[Value], dict[str, Value]]:
+        """The values of a call's arguments. Poisoned where one of them has an error."""
         args: list[Value] = []
         for part in node.args:
             if type(part) is ast.Starred:

@@ -63,7 +63,7 @@ MAX_RANK = 32
 class Declarations(Expressions):
     """Declared names: inputs, checked values, facts about their dimensions."""
 
-    # ----- facts, dimensions
+    # --------------------------------------------------------------- facts, dimensions
 
     def tell_facts(self, starts: Sequence[int]) -> None:
         """Read the `assert`s about dimensions before all else, so that types are made with them."""
@@ -243,7 +243,7 @@ class Declarations(Expressions):
                 location=self.span(node.test),
             )
 
-    # ----- inputs
+    # -------------------------------------------------------------------------- inputs
 
     def is_call_of(self, node: ast.expr, name: str) -> bool:
         """Whether it is `name(...)`, the language's own and no `def` of that name."""
@@ -300,7 +300,9 @@ class Declarations(Expressions):
             )
         return self.add_input(node, name, declared, default)
 
-    def default(self, name: str, node: ast.Call, declared: TensorType) -> Any:
+    def default(
+        self, name: str, node: ast.Call, declared: TensorType, is_default_float: bool
+    ) -> Any:
         """The default of an input: a number, or `Data`."""
         if len(node.args) != 1 or node.keywords:
             raise ParseError(
@@ -341,7 +343,8 @@ class Declarations(Expressions):
             )
         if data.array.dtype.name == declared.dtype.name:
             return data
-        if not np.can_cast(data.array.dtype, declared.dtype.numpy, "safe"):
+        told = is_default_float and data.array.dtype.kind == "f"
+        if not told and not np.can_cast(data.array.dtype, declared.dtype.numpy, "safe"):
             raise TypeMismatch(
                 f"{name} is declared {declared}, its default is {data.array.dtype}",
                 location=self.span(where),
@@ -386,7 +389,7 @@ class Declarations(Expressions):
                 )
         return self.array(values, declared.dtype)
 
-    # ----- declared values
+    # ----------------------------------------------------------------- declared values
 
     def as_declared(
         self, name: str, value: Value, declared: TensorType, node: ast.AnnAssign

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from gradc.errors import (
     GradcError,
     ParseError,
-    Span,
 )
 from gradc.frontends.gc_declare import Declarations
 from gradc.frontends.gc_hints import (
@@ -61,7 +60,6 @@ class Definitions(Declarations):
             defaults=defaults,
             locals=frozenset(bound_names(node.body)),
             broken=broken,
-            span=self.span(node),
         )
 
     def check_definition(self, node: ast.FunctionDef) -> bool:
@@ -115,10 +113,7 @@ class Definitions(Declarations):
             if isinstance(piece, ast.FunctionDef):
                 continue
             if type(piece) in CONSTRUCTS and not isinstance(piece, ast.FormattedValue):
-                error = outside(piece)
-                if isinstance(piece, ast.stmt):
-                    error = self.no_statement_in_def(piece)
-                tell(error, piece)
+                tell(outside(piece).at(self.first_line(piece)), piece)
                 continue
             if isinstance(piece, ast.Return) and piece is not last:
                 tell(
@@ -131,13 +126,6 @@ class Definitions(Declarations):
                 )
             stack.extend(reversed(list(ast.iter_child_nodes(piece))))
         return broken
-
-    def no_statement_in_def(self, node: ast.stmt) -> GradcError:
-        error = outside(node)
-        words = self.span(node)
-        end = words.column + len(words.text)
-        error.location = Span(words.source, words.line, words.column, words.line, end)
-        return error
 
     def inline(
         self,

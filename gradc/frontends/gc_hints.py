@@ -107,6 +107,7 @@ SLIPS = {
     "detach": "stop_gradient(x)",
     "float_": "x.astype(float)",
     "fill": "full(shape, value), or x[:] = value",
+    "loadtxt": 'load("file.npz", "name") reads a constant',
     "iter": "a `for` loop over range(n) with an index",
     "map": "NumPy's functions work on whole arrays",
     "nonzero": "its result has no size known beforehand: where(mask, x, 0)",

@@ -58,6 +58,7 @@ __all__ = [
 ]
 
 MAX_ERRORS = 100
+"""After so many errors reading stops."""
 
 
 class Poisoned(Exception):
@@ -140,7 +141,14 @@ class Session(ABC):
     # ---------------------------------------------------------- places, errors, frames
 
     def span(self, node: ast.AST) -> Span:
+        """Where a piece of syntax stands."""
         return span_of(self.source, node, self.frame.shift)
+
+    def first_line(self, node: ast.AST) -> Span:
+        """The first line of a statement of several."""
+        span = self.span(node)
+        end = span.column + len(span.text)
+        return Span(span.source, span.line, span.column, span.line, end)
 
     def place(self, node: ast.AST) -> Place:
         """The place of new nodes. Kept with the syntax, which a loop comes back to."""
@@ -190,6 +198,7 @@ class Session(ABC):
         return GradcErrors(sorted(self.errors, key=key))
 
     def function_named(self, name: str) -> Definition | None:
+        """The `def` of this name that is in sight."""
         for frame in self.frame.chain():
             if name in frame.functions:
                 return frame.functions[name]
@@ -243,6 +252,7 @@ class Session(ABC):
         return values
 
     def starred(self, node: ast.Starred) -> list[Value]:
+        """What `*values` opens; [POISON] where it has an error."""
         value = self.value(node.value)
         if value is POISON:
             return [POISON]
@@ -318,4 +328,5 @@ def quoted(text: str) -> str:
 
 
 def cut(text: str, most: int = 60) -> str:
+    """The text, or its beginning where it is long: names may have any length."""
     return text if len(text) <= most else text[: most - 3] + "..."

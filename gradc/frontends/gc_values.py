@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gradc.errors import GradientError, ParseError, Span, TypeMismatch
+from gradc.errors import GradientError, ParseError, TypeMismatch
 from gradc.frontends.gc_dims import arithmetic
 from gradc.graph import Tensor
 from gradc.ops.functions import Function
@@ -134,7 +134,6 @@ class Definition:
     defaults: Mapping[str, Value]
     locals: frozenset[str]
     broken: bool
-    span: Span
 
 
 # -------------------------------------------------------------------------- in words

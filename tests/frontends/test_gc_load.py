@@ -249,3 +249,10 @@ def test_names_in_archives(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="holds one array, which has no name"):
         np.save(tmp_path / "a.npy", np.ones(1))
         load_array(tmp_path, "a.npy", "a")
+
+
+def test_float_defaults_take_what_the_compiler_is_told(tmp_path: Path) -> None:
+    np.save(tmp_path / "w.npy", np.ones(3))
+    text = 'w: float[3] = input(load("w.npy"))\nreturn w'
+    (w,) = parse(text, folder=tmp_path, default_float="float32").inputs
+    assert w.attrs.default.array.dtype == np.float32
