@@ -137,7 +137,8 @@ class Place:
 
     `span` is the expression, `statement` the whole statement; `section` is the `with section`
     block, `scope` the name of the `gradients` call that made an adjoint node (else ""); `ieee`
-    asks for `0 * inf = nan` in the adjoint instead of the strong zero.
+    asks for `0 * inf = nan` in the adjoint instead of the strong zero; `seeded` says that the
+    call has cotangents of its own, which may be 0 anywhere.
     """
 
     span: Span | None = None
@@ -145,6 +146,7 @@ class Place:
     section: str = ""
     scope: str = ""
     ieee: bool = False
+    seeded: bool = False
 
 
 NOWHERE = Place()

@@ -12,7 +12,7 @@ from typing import Any
 from gradc.autodiff.plan import BackwardPlan, plan
 from gradc.errors import GradientError, OptionError, ShapeError, TypeMismatch
 from gradc.graph import Node, Place, Request, Tensor, at, here, label
-from gradc.ops.basic import add_n, gate, pull, zeros
+from gradc.ops.basic import add_n, constant, gate, pull, zeros
 from gradc.ops.functions import broadcast_to, convert, number
 from gradc.ops.registry import (
     ONE,
@@ -283,6 +283,7 @@ def _place(primal: Place, outer: Place, request: Request) -> Place:
         section=section,
         scope=request.name,
         ieee=request.zero_adjoints == "ieee",
+        seeded=any(g is not None and g.op is not constant for g in request.grad_ys),
     )
 
 
