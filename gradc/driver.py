@@ -64,6 +64,8 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     relax_pulls,  # strong zeros that can't show become products
     simplify,  # which the rules for products then see
     merge,  # nodes that have become equal
+    simplify,  # equal terms of a sum are one term
+    merge,  # and what that made equal
 )
 
 
