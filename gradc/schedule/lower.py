@@ -447,6 +447,7 @@ class _Lowering:
                 result += [Note(text) for text in said]
             inner = (*path, item)
             before, after = self.around(item, path)
+            result += self.lookups_before(item, inner[:-1])
             result += before
             body = self.body(item.body, inner, frozenset(said))
             innermost = not any(isinstance(s, Loop) for s in body)
@@ -470,6 +471,26 @@ class _Lowering:
                 )
             )
             result += after
+        return result
+
+    def lookups_before(self, loop: LoopItem, path: Path) -> list[Stmt]:
+        """The lookups of gathers in a loop whose indices don't change in it."""
+        bound = {item.axis for item in path}
+        result: list[Stmt] = []
+        for unit in _units(loop):
+            if unit.kind not in ("gather", "scatter"):
+                continue
+            reads = unit.reads[1:]
+            used = {unit.bound[a] for r in reads for i in r.index for a, _ in _terms(i)}
+            used |= {
+                unit.blocks[a]
+                for r in reads
+                for i in r.index
+                for a, _ in _terms(i)
+                if a in unit.blocks
+            }
+            if used <= bound and all(r.tensor not in self.values for r in reads):
+                result += self.looked_up(unit)[0]
         return result
 
     def around(self, loop: LoopItem, path: Path) -> tuple[list[Stmt], list[Stmt]]:
@@ -586,14 +607,14 @@ class _Lowering:
             return [keep, Store(total, (), "=", Apply("add", (moved, term), dtype))]
         return [Store(total, (), MODES[unit.combine], args[0]), keep]
 
-    def looked_up(
-        self, unit: Unit, first: int, sizes: Sequence[Dim]
-    ) -> tuple[list[Stmt], list[Expr]]:
+    def looked_up(self, unit: Unit) -> tuple[list[Stmt], list[Expr]]:
         """The indices of a gather or scatter, wrapped and checked."""
+        source = unit.out if unit.kind == "scatter" else unit.node.inputs[0]
+        sizes = [source.shape[a] for a in unit.node.attrs.axes]
         statements: list[Stmt] = []
         found: list[Expr] = []
         code = self.failure("index", unit.node)
-        for read, size in zip(unit.reads[first:], sizes, strict=True):
+        for read, size in zip(unit.reads[1:], sizes, strict=True):
             expr = self.load(unit, read)
             if self.is_inside(read, expr, size):
                 found.append(expr)
@@ -648,9 +669,7 @@ class _Lowering:
     def gather(self, unit: Unit) -> tuple[list[Stmt], Expr]:
         read = unit.reads[0]
         x = read.tensor
-        axes = unit.node.attrs.axes
-        origin = unit.node.inputs[0]
-        statements, found = self.looked_up(unit, 1, [origin.shape[a] for a in axes])
+        statements, found = self.looked_up(unit)
         return statements, self.load_at(unit, read, iter(found), x)
 
     def load_at(self, unit: Unit, read: Read, found: Iterable[Expr], x: Tensor) -> Expr:
@@ -667,8 +686,7 @@ class _Lowering:
         return Load(self.leaf(x), tuple(index), x.dtype)
 
     def scatter(self, unit: Unit, value: _Value) -> list[Stmt]:
-        axes = unit.node.attrs.axes
-        statements, found = self.looked_up(unit, 1, [unit.out.shape[a] for a in axes])
+        statements, found = self.looked_up(unit)
         given = iter(found)
         index = [next(given) if i is WHOLE else self.index(unit, i) for i in unit.store]
         expr = self.load(unit, unit.reads[0])
@@ -856,6 +874,10 @@ def _statements_of(loop: LoopItem) -> list[str]:
     shown = (own or texts)[:SAID]
     more = len(texts) - len(shown)
     return [*shown, f"and {more} more" + (", their adjoints among them" if own else "")]
+
+
+def _terms(index: object) -> tuple[tuple[int, Dim], ...]:
+    return index.terms if isinstance(index, Affine) else ()
 
 
 def _is_reversed(unit: Unit, loop: LoopItem) -> bool:

@@ -1,0 +1,249 @@
+"""What the schedule makes of graphs: golden Programs, and values at awkward sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradc.driver import Options, plan, simplified
+from gradc.graph import Graph, Output
+from gradc.ops.evaluator import evaluate
+from gradc.schedule.check import check
+from gradc.schedule.fuse import BLOCK
+from gradc.schedule.interpret import interpret
+from gradc.schedule.lower import Scheduled, schedule
+from gradc.schedule.program import Call, If, Loop, Stmt, Store, statements
+from gradc.types import evaluate_dim
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "programs"
+
+GRAPHS = {
+    "logistic": """
+X: float[N, D]
+y: float[N]
+w: float[D]
+l2: float = input(0.1)
+z = X @ w
+loss = sum(softplus(z) - y * z) / N + l2 * sum(w**2)
+differentiate(loss, [w])
+""",
+    "logsumexp": """
+x: float[N]
+y = logsumexp(x)
+differentiate(y, [x])
+""",
+    "softmax_rows": """
+X: float[N, D]
+y: float[N, D]
+loss = mean(softmax_cross_entropy(X, y))
+differentiate(loss, [X])
+""",
+    "mixture": """
+alphas: float[K]
+means: float[K, D]
+qs: float[K, D]
+L: float[K, D, D]
+x: float[N, D]
+Q = tril(L, -1) + exp(qs)[:, :, None] * eye(D)
+y = einsum("kij,nkj->nki", Q, x[:, None, :] - means)
+beta = alphas + sum(qs, axis=1) - 0.5 * sum(y**2, axis=2)
+F = sum(logsumexp(beta, axis=1)) - N * logsumexp(alphas)
+differentiate(F, [alphas, means, qs, L])
+""",
+    "net": """
+x: float32[N, 784]
+y: int[N]
+W1: float32[784, 128]
+b1: float32[128]
+W2: float32[128, 10]
+b2: float32[10]
+h = tanh(x @ W1 + b1)
+loss = mean(sparse_softmax_cross_entropy(h @ W2 + b2, y))
+differentiate(loss, [W1, b1, W2, b2])
+""",
+    "rotated": """
+r: float[3]
+x: float[N, 3]
+th = sqrt(sum(r * r))
+a = r / th
+cr = stack([a[1] * x[:, 2] - a[2] * x[:, 1], a[2] * x[:, 0] - a[0] * x[:, 2], a[0] * x[:, 1] - a[1] * x[:, 0]], axis=1)
+y = x * cos(th) + cr * sin(th) + a * (x @ a)[:, None] * (1.0 - cos(th))
+loss = sum(y[:, 0] ** 2 / (1.0 + y[:, 2] ** 2))
+differentiate(loss, [r, x])
+""",
+    "gathered": """
+table: float[M, 3]
+ids: int[N]
+w: float[N]
+rows = table[ids]
+loss = sum(w * sum(rows**2, axis=1))
+differentiate(loss, [table, w])
+""",
+    "running": """
+x: float[N, D]
+y = sum(cumsum(x, axis=0) ** 2) + sum(cumprod(x, axis=1))
+differentiate(y, [x])
+""",
+}
+SIZES = (0, 1, 3)
+
+
+def gradient_graph(text: str) -> Graph:
+    """The ys and the gradients of a text, before the passes."""
+    made = plan(text, Options())
+    assert made.request is not None and made.gradients is not None
+    outputs = [Output(y.name, y) for y in made.request.ys]
+    outputs += [
+        Output(f"{x.name}_bar", t)
+        for x, t in zip(made.request.xs, made.gradients.tensors, strict=True)
+    ]
+    return Graph(
+        made.graph.name, made.graph.inputs, tuple(outputs), facts=made.graph.facts
+    )
+
+
+def run(made: Scheduled, given: dict[str, Any], sizes: dict[str, int]) -> list[Any]:
+    """The outputs of a Program by the interpreter, after the checker."""
+    check(made.program)
+    arrays = {n: given[t.attrs.name] for n, t in made.inputs.items()}
+    arrays |= {n: t.attrs.value.array for n, t in made.constants.items()}
+    for name, t in made.outputs.items():
+        shape = [evaluate_dim(d, sizes) for d in t.shape]
+        arrays[name] = np.full(shape, 7, t.dtype.name)
+    assert interpret(made.program, arrays, sizes) == 0
+    return [arrays[n] for n in made.outputs]
+
+
+def drawn(graph: Graph, sizes: dict[str, int], seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    values: dict[str, Any] = {}
+    for t in graph.inputs:
+        shape = [evaluate_dim(d, sizes) for d in t.shape]
+        if t.dtype.is_integer:
+            values[t.attrs.name] = rng.integers(0, 3, shape)
+        else:
+            values[t.attrs.name] = np.asarray(rng.normal(size=shape), t.dtype.name)
+    return values
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_program_is_as_reviewed(name: str, request: pytest.FixtureRequest) -> None:
+    text = str(schedule(simplified(gradient_graph(GRAPHS[name])), "f").program) + "\n"
+    path = GOLDEN / f"{name}.txt"
+    if request.config.getoption("--update-golden"):
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("name", [n for n in GRAPHS if n != "net"])
+def test_values_at_awkward_sizes(name: str, level: int) -> None:
+    graph = gradient_graph(GRAPHS[name])
+    made = schedule(simplified(graph), "f", level)
+    for n in SIZES:
+        sizes = {"N": n, "D": 2, "K": 3, "M": 3}
+        values = drawn(graph, sizes, n)
+        feeds = {t: values[t.attrs.name] for t in graph.inputs}
+        expected = evaluate([o.tensor for o in graph.outputs if o.tensor], feeds, sizes)
+        for got, want in zip(run(made, values, sizes), expected, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+
+
+def test_blocks_have_tails() -> None:
+    graph = gradient_graph(GRAPHS["logistic"])
+    made = schedule(simplified(graph), "f")
+    for n in (BLOCK - 1, BLOCK, 2 * BLOCK + 1):
+        sizes = {"N": n, "D": 1}
+        values = drawn(graph, sizes, n)
+        feeds = {t: values[t.attrs.name] for t in graph.inputs}
+        expected = evaluate([o.tensor for o in graph.outputs if o.tensor], feeds, sizes)
+        for got, want in zip(run(made, values, sizes), expected, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-9)
+
+
+def program_of(text: str, level: int = 1) -> list[Stmt]:
+    return list(
+        statements(schedule(simplified(gradient_graph(text)), "f", level).program.body)
+    )
+
+
+def test_a_chain_is_one_loop() -> None:
+    body = program_of(
+        "x: float[N]\ny = sum(tanh(x) * exp(-x * x))\ndifferentiate(y, [x])\n"
+    )
+    assert sum(isinstance(s, Loop) for s in body) == 1
+
+
+def test_level_0_is_a_loop_a_node() -> None:
+    body = program_of(
+        "x: float[N]\ny = sum(tanh(x) * exp(x))\ndifferentiate(y, [x])\n", 0
+    )
+    assert sum(isinstance(s, Loop) for s in body) >= 4
+
+
+def test_large_products_are_calls_and_add_up_in_place() -> None:
+    body = program_of("x: float[N, M]\ny = sum(sin(x @ x.T))\ndifferentiate(y, [x])\n")
+    calls = [s for s in body if isinstance(s, Call)]
+    assert [c.routine for c in calls] == ["gemm"] * 3
+    betas = [c.args[5].value for c in calls]  # type: ignore[union-attr]
+    assert betas == [0.0, 0.0, 1.0]
+
+
+def test_a_matrix_times_a_vector_reads_rows() -> None:
+    body = program_of(
+        "x: float[N, M]\nu: float[N]\ny = sum(sin(u @ x))\ndifferentiate(y, [x])\n"
+    )
+    outer = next(
+        s
+        for s in body
+        if isinstance(s, Loop) and any(isinstance(i, Loop) for i in s.body)
+    )
+    inner = next(i for i in outer.body if isinstance(i, Loop))
+    store = next(s for s in inner.body if isinstance(s, Store))
+    assert store.mode == "+" and inner.mode == "lanes"
+
+
+def test_sections_are_not_fused() -> None:
+    text = """
+x: float[N]
+with section("encoder"):
+    h = tanh(x)
+with section("{}"):
+    y = sum(h * h)
+differentiate(y, [x], colocate_gradients_with_ops=True)
+"""
+
+    def loops(text: str) -> int:
+        return sum(isinstance(s, Loop) for s in program_of(text))
+
+    assert loops(text.format("encoder")) == 1
+    assert loops(text.format("decoder")) == 2
+
+
+def test_aggregation_methods_differ_in_the_order_of_operations() -> None:
+    text = """
+x: float[N, M]
+y = sum(sin(x @ x.T)) + sum(exp(x) * x) + sum(cumsum(x, axis=0) * x)
+differentiate(y, [x], aggregation_method="{}")
+"""
+    programs = {
+        m: str(schedule(simplified(gradient_graph(text.format(m))), "f").program)
+        for m in ("add_n", "tree", "accumulate_n")
+    }
+    assert len(set(programs.values())) == 3
+    one_buffer = programs["accumulate_n"]
+    assert one_buffer.count("x_bar[i, j] +=") >= 3
+    assert "x_bar[i, j] +=" not in programs["add_n"]
+    # the products' terms need memory of their own where all are added at once
+    assert programs["add_n"].count("workspace") > one_buffer.count("workspace")
+
+
+def test_scalars_of_rotations_need_no_loops() -> None:
+    body = program_of(GRAPHS["rotated"])
+    assert all(
+        not isinstance(i, Loop) for s in body if isinstance(s, Loop) for i in s.body
+    )
+    assert not any(isinstance(s, If | Call) for s in body)
