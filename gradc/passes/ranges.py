@@ -191,11 +191,11 @@ def _integers(node: Node, dtype: DType) -> Range:
 def _array(values: np.ndarray[Any, Any]) -> Range:
     if not values.size:
         return Range(0.0, 0.0, False)
-    with np.errstate(all="ignore"):
-        nan = bool(np.isnan(values).any())
-        low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    if math.isnan(low):
+    missing = np.isnan(values)
+    nan = bool(missing.any())
+    if nan and missing.all():
         return UNKNOWN
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
     return Range(low, high, nan, bool((values == 0).any()))
 
 
