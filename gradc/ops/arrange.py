@@ -857,7 +857,12 @@ def band(rows: Dim, columns: Dim, k: int) -> Tensor:
     """A bool matrix: True on diagonal `k` and below it."""
     both = (rows, columns)
     i, j = (iota(shape=both, axis=axis, dtype=int64) for axis in (0, 1))
-    below = apply("greater_equal", i, j - k if k else j)
+    if k == -1:
+        below = apply("greater", i, j)
+    elif isinstance(k, int) and k < 0:
+        below = apply("greater_equal", i, j + -k)
+    else:
+        below = apply("greater_equal", i, j - k if k else j)
     assert isinstance(below, Tensor)
     return below
 

@@ -281,6 +281,7 @@ FUNCTIONS = [
     same("trace", "N N 2", numpy=np.trace),
     same("tril", "N M"),
     same("tril", "B N M", args=(-1,)),
+    same("tril", "N M", args=(-2,)),
     same("triu", "N M", args=(1,)),
     same("tril", "M"),
 ]
