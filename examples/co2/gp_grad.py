@@ -159,7 +159,7 @@ def run(
     """loss, mean and variance of the graph.
 
     `out` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads` is at least 1; BLAS uses no more, all else one.
     """
     if threads != 1:
         _threads(threads)
@@ -203,6 +203,7 @@ def run(
             variance,
             arena,
         ),
+        threads,
     )
     _give_back(arena)
     if status:
@@ -230,7 +231,7 @@ def value_and_gradients(
 
     `grad_ys` has a cotangent for each y, None for ones.
     `out` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads` is at least 1; BLAS uses no more, all else one.
     """
     if threads != 1:
         _threads(threads)
@@ -271,6 +272,7 @@ def value_and_gradients(
             log_noise_bar,
             arena,
         ),
+        threads,
     )
     _give_back(arena)
     if status:
@@ -626,7 +628,6 @@ def _value_and_gradients(
     # r = (a[:, None] - b) / exp(log_length)
     # return exp(2 * log_amplitude - r**2 / 2)
     # L = cholesky(covariance(t, t) + noise * eye(N))
-    # gradients: adjoint of L = cholesky(covariance(t, t) + noise * eye(N))
     # gradients: adjoint of return exp(2 * log_amplitude - r**2 / 2)
     # gradients: adjoint of r = (a[:, None] - b) / exp(log_length)
     for i in range(N):
@@ -687,7 +688,7 @@ def _value_and_gradients(
     for i in range(N):
         for j in range(N):
             t34 = t33[i, j] if i >= j else 0.0
-            t38[i, j] = (t34 + (t34 if i >= j - -1 else 0.0)) * 0.5
+            t38[i, j] = (t34 + (t34 if i > j else 0.0)) * 0.5
     for r7 in range(N):
         if L[r7, r7] == 0.0:
             return 4
@@ -975,18 +976,25 @@ def _numpy_address(name: str) -> int:
     """
     affixes = ("scipy_", "_64_"), ("", "_64_"), ("scipy_", "_"), ("", "_")
     apple = ("", "$NEWLAPACK$ILP64"), ("", "$NEWLAPACK")
-    module = importlib.import_module("numpy.linalg._umath_linalg").__file__
-    beside = pathlib.Path(np.__file__).parent.parent / "numpy.libs"
-    for path in [str(module), *map(str, sorted(beside.glob("*openblas*")))]:
-        try:
-            library = ctypes.CDLL(path)
-        except OSError:
-            continue
+    for library in _numpy_libraries():
         for prefix, suffix in affixes + apple:
             routine = getattr(library, prefix + name + suffix, None)
             if routine is not None:
                 return ctypes.cast(routine, ctypes.c_void_p).value or 0
     return 0
+
+
+def _numpy_libraries() -> list[Any]:
+    """Through the first, what NumPy's linear algebra is linked to; then what is shipped with it."""
+    module = importlib.import_module("numpy.linalg._umath_linalg").__file__
+    beside = pathlib.Path(np.__file__).parent.parent / "numpy.libs"
+    libraries = []
+    for path in [str(module), *map(str, sorted(beside.glob("*openblas*")))]:
+        try:
+            libraries.append(ctypes.CDLL(path))
+        except OSError:
+            continue
+    return libraries
 
 
 def _scipy_address(name: str) -> int:
@@ -1004,6 +1012,30 @@ def _scipy_address(name: str) -> int:
             address = pointer(("PyCapsule_GetPointer", api))(table[name], signature)
             return int(address)
     return 0
+
+
+def _thread_control(name: str) -> list[Any]:
+    """What reads and what sets the number of threads of the OpenBLAS that has a routine.
+
+    Nothing where the library is another, whose threads are left alone.
+    """
+    if _numpy_address(name):
+        libraries = _numpy_libraries()
+    else:
+        module = importlib.import_module("scipy.linalg.cython_blas")
+        libraries = [ctypes.CDLL(str(module.__file__))]
+    read, write = "openblas_get_num_threads", "openblas_set_num_threads"
+    for library in libraries:
+        for prefix in ("scipy_", ""):
+            for suffix in ("64_", ""):
+                if hasattr(library, prefix + write + suffix):
+                    reader = ctypes.PYFUNCTYPE(ctypes.c_int)
+                    setter = ctypes.PYFUNCTYPE(None, ctypes.c_int)
+                    return [
+                        reader((prefix + read + suffix, library)),
+                        setter((prefix + write + suffix, library)),
+                    ]
+    return []
 
 
 # ------------------------------------------------------------------- compilation
@@ -1028,27 +1060,50 @@ _HELPERS: dict[str, set[str]] = {
 _compiled: dict[str, Any] = {}
 _arenas: list[Any] = []
 _lock = threading.RLock()
+_blas_threads: list[Any] = []  # what reads and what sets their number
 
 
-def _kernel(name: str, arguments: tuple[Any, ...]) -> int:
-    """Run a kernel: compiled at its first call, which imports Numba; gives its status."""
-    compiled = _compiled.get(name)
-    if compiled is None:
-        return _first_call(name, arguments)
-    return int(compiled(*arguments))
+def _kernel(name: str, arguments: tuple[Any, ...], threads: int = 0) -> int:
+    """Run a kernel: compiled at its first call, which imports Numba; gives its status.
+
+    `threads` is how many BLAS may use, 0 where the kernel does not call it.
+    """
+    kernel = _compiled.get(name)
+    if kernel is None:
+        return _first_call(name, arguments, threads)
+    return _limited(kernel, arguments, threads)
 
 
-def _first_call(name: str, arguments: tuple[Any, ...]) -> int:
+def _limited(kernel: Any, arguments: tuple[Any, ...], threads: int) -> int:
+    """Run a kernel while BLAS has no more than so many threads.
+
+    OpenBLAS has one number for the process, so that other threads have it too meanwhile. Idle
+    threads of its own wait in a busy loop, which is slow where other work wants the cores.
+    """
+    if not (threads and _blas_threads):
+        return int(kernel(*arguments))
+    count, limit = _blas_threads
+    before = count()
+    if before <= threads:
+        return int(kernel(*arguments))
+    limit(int(threads))
+    try:
+        return int(kernel(*arguments))
+    finally:  # calls that overlap end in any order: the highest number is the first one's
+        limit(max(before, count()))
+
+
+def _first_call(name: str, arguments: tuple[Any, ...], threads: int) -> int:
     """Compile a kernel, or find it in Numba's cache; a damaged cache entry is made anew."""
     with _lock:
         kernel = _wrapped(name)
         try:
-            status = int(kernel(*arguments))
+            status = _limited(kernel, arguments, threads)
         except Exception:
             if not _forgotten(kernel):
                 raise
             kernel = _wrapped(name)
-            status = int(kernel(*arguments))
+            status = _limited(kernel, arguments, threads)
         _compiled[name] = kernel
         return status
 
@@ -1059,6 +1114,7 @@ def _wrapped(name: str) -> Any:
 
     if not _compiled.get(""):
         _bind(globals(), "dgemm", "dtrsm", "dtrsv", "dpotrf")
+        _blas_threads[:] = _thread_control("dgemm")
         for helper, flags in _HELPERS.items():
             globals()[helper] = njit(
                 fastmath=flags, error_model="numpy", forceinline=True

@@ -154,7 +154,7 @@ def run(
     """loss, weights and covariances of the graph.
 
     `out` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads` is at least 1; BLAS uses no more, all else one.
     """
     if threads != 1:
         _threads(threads)
@@ -184,6 +184,7 @@ def run(
     status = _kernel(
         "_run",
         (N, D, K, x_, logits_, mu_, log_diag_, low_, loss, weights, covariances, arena),
+        threads,
     )
     _give_back(arena)
     if status:
@@ -210,7 +211,7 @@ def value_and_gradients(
 
     `grad_ys` has a cotangent for each y, None for ones.
     `out` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads` is at least 1; BLAS uses no more, all else one.
     """
     if threads != 1:
         _threads(threads)
@@ -262,6 +263,7 @@ def value_and_gradients(
             low_bar,
             arena,
         ),
+        threads,
     )
     _give_back(arena)
     if status:
@@ -415,14 +417,14 @@ def _run(
     L = arena[8 * ((D * N + 7) // 8) + 16 : D**2 + 8 * ((D * N + 7) // 8) + 16].reshape(
         (D, D)
     )
-    t14 = arena[16 : D * N + 16].reshape((D, N))
+    t13 = arena[16 : D * N + 16].reshape((D, N))
     z = arena[
         8 * ((D * N + 7) // 8) + 8 * ((D**2 + 7) // 8) + 16 : D * N
         + 8 * ((D * N + 7) // 8)
         + 8 * ((D**2 + 7) // 8)
         + 16
     ].reshape((D, N))
-    t16 = arena[
+    t15 = arena[
         16 * ((D * N + 7) // 8) + 8 * ((D**2 + 7) // 8) + 16 : N
         + 16 * ((D * N + 7) // 8)
         + 8 * ((D**2 + 7) // 8)
@@ -450,13 +452,13 @@ def _run(
         + 8 * ((N + 7) // 8)
         + 16
     ].reshape((K, N))
-    t23 = arena[
+    t22 = arena[
         16 * ((D * N + 7) // 8) + 8 * ((D**2 + 7) // 8) + 16 : N
         + 16 * ((D * N + 7) // 8)
         + 8 * ((D**2 + 7) // 8)
         + 16
     ]
-    t27 = arena[
+    t26 = arena[
         16 * ((D * N + 7) // 8)
         + 8 * ((D**2 + 7) // 8)
         + 16 * ((K * N + 7) // 8)
@@ -470,7 +472,7 @@ def _run(
         + 8 * ((N + 7) // 8)
         + 16
     ]
-    t20 = D * 1.8378770664093453
+    t19 = D * 1.8378770664093453
     # L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
     # log_joint = log_softmax(logits)[:, None] + log_density
     total = -np.inf
@@ -482,36 +484,34 @@ def _run(
         # z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
         for j in range(N):
             for k in range(D):
-                t14[k, j] = x[j, k] - mu[i, k]
+                t13[k, j] = x[j, k] - mu[i, k]
         # L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
         # log_det = 2 * sum(log_diag, axis=1)
         total3 = 0.0
         for j in range(D):
-            t10 = _exp(log_diag[i, j])
+            t9 = _exp(log_diag[i, j])
             total3 = _add(total3, log_diag[i, j])
             # L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
             for k in range(D):
-                L[j, k] = (low[i, j, k] if j >= k - -1 else 0.0) + t10 * np.float64(
-                    j == k
-                )
+                L[j, k] = (low[i, j, k] if j > k else 0.0) + t9 * np.float64(j == k)
         for r in range(D):
             if L[r, r] == 0.0:
                 return 1
         for r2 in range(D):
             for c in range(N):
-                z[r2, c] = t14[r2, c]
+                z[r2, c] = t13[r2, c]
         _trsm(_L, _N, _N, L, z, slots)
         log_det = 2.0 * total3
         _gemm(_N, _T, 1.0, L, L, 0.0, covariances[i], slots)
         # log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
         for k in range(N):
-            t16[k] = 0.0
+            t15[k] = 0.0
         for j in range(D):
             for k in range(N):
-                t16[k] += z[j, k] * z[j, k]
+                t15[k] += z[j, k] * z[j, k]
         # log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
         for j in range(N):
-            log_density[i, j] = -((t16[j] + log_det + t20) / 2.0)
+            log_density[i, j] = -((t15[j] + log_det + t19) / 2.0)
     t2 = total if math.isfinite(total) else 0.0
     # log_joint = log_softmax(logits)[:, None] + log_density
     total2 = 0.0
@@ -523,29 +523,29 @@ def _run(
     # log_joint = log_softmax(logits)[:, None] + log_density
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     for j in range(N):
-        t23[j] = -np.inf
+        t22[j] = -np.inf
     for i in range(K):
         t7 = logits[i] - t2 - t6
         for j in range(N):
             log_joint = t7 + log_density[i, j]
             log_joint2[i, j] = log_joint
-            t23[j] = _maximum(t23[j], log_joint)
+            t22[j] = _maximum(t22[j], log_joint)
     # weights = softmax(logits)
     for i in range(K):
         weights[i] = t5[i] / total2
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     for j in range(N):
-        t27[j] = 0.0
+        t26[j] = 0.0
     for i in range(K):
         for j in range(N):
-            t27[j] += _exp(
-                log_joint2[i, j] - (t23[j] if math.isfinite(t23[j]) else 0.0)
+            t26[j] += _exp(
+                log_joint2[i, j] - (t22[j] if math.isfinite(t22[j]) else 0.0)
             )
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     total4 = 0.0
     for i in range(N):
-        total4 = _add(total4, _log(t27[i]) + (t23[i] if math.isfinite(t23[i]) else 0.0))
+        total4 = _add(total4, _log(t26[i]) + (t22[i] if math.isfinite(t22[i]) else 0.0))
     loss[()] = -(total4 / N)
     return 0
 
@@ -584,7 +584,7 @@ def _value_and_gradients(
         + 8 * ((N + 7) // 8)
         + 16
     ]
-    t11 = arena[
+    t10 = arena[
         8 * ((D * N + 7) // 8) + 16 : D * K + 8 * ((D * N + 7) // 8) + 16
     ].reshape((K, D))
     L = arena[
@@ -593,7 +593,7 @@ def _value_and_gradients(
         + 8 * ((D * N + 7) // 8)
         + 16
     ].reshape((K, D, D))
-    t15 = arena[16 : D * N + 16].reshape((D, N))
+    t14 = arena[16 : D * N + 16].reshape((D, N))
     z = arena[
         8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -604,7 +604,7 @@ def _value_and_gradients(
         + 8 * ((D**2 * K + 7) // 8)
         + 16
     ].reshape((K, D, N))
-    t17 = arena[
+    t16 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -648,7 +648,7 @@ def _value_and_gradients(
         + 8 * ((N + 7) // 8)
         + 16
     ].reshape((K, N))
-    t24 = arena[
+    t23 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -660,7 +660,7 @@ def _value_and_gradients(
         + 8 * ((D**2 * K + 7) // 8)
         + 16
     ]
-    t28 = arena[
+    t27 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -674,7 +674,7 @@ def _value_and_gradients(
         + 8 * ((N + 7) // 8)
         + 16
     ].reshape((K, N))
-    t29 = arena[
+    t28 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -692,7 +692,7 @@ def _value_and_gradients(
         + 8 * ((N + 7) // 8)
         + 16
     ]
-    t37 = arena[
+    t36 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -710,7 +710,7 @@ def _value_and_gradients(
         + 16 * ((N + 7) // 8)
         + 16
     ]
-    t41 = arena[
+    t40 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -723,7 +723,7 @@ def _value_and_gradients(
         + 16
     ]
     z_bar = arena[16 : D * N + 16].reshape((D, N))
-    t42 = arena[
+    t41 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -741,7 +741,7 @@ def _value_and_gradients(
         + 16 * ((N + 7) // 8)
         + 16
     ].reshape((D, N))
-    t43 = arena[
+    t42 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 16 * ((D * N + 7) // 8)
@@ -759,8 +759,8 @@ def _value_and_gradients(
         + 16 * ((N + 7) // 8)
         + 16
     ].reshape((D, D))
-    t21 = D * 1.8378770664093453
-    t34 = -(1.0 / N)
+    t20 = D * 1.8378770664093453
+    t33 = -(1.0 / N)
     # L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
     # gradients: adjoint of z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
     # log_joint = log_softmax(logits)[:, None] + log_density
@@ -773,37 +773,35 @@ def _value_and_gradients(
         # z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
         for j in range(N):
             for k in range(D):
-                t15[k, j] = x[j, k] - mu[i, k]
+                t14[k, j] = x[j, k] - mu[i, k]
         # L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
         # log_det = 2 * sum(log_diag, axis=1)
         total3 = 0.0
         for j in range(D):
-            t10 = _exp(log_diag[i, j])
-            t11[i, j] = t10
+            t9 = _exp(log_diag[i, j])
+            t10[i, j] = t9
             total3 = _add(total3, log_diag[i, j])
             # L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
             for k in range(D):
-                L[i, j, k] = (low[i, j, k] if j >= k - -1 else 0.0) + t10 * np.float64(
-                    j == k
-                )
+                L[i, j, k] = (low[i, j, k] if j > k else 0.0) + t9 * np.float64(j == k)
         for r in range(D):
             if L[i, r, r] == 0.0:
                 return 1
         for r2 in range(D):
             for c in range(N):
-                z[i, r2, c] = t15[r2, c]
+                z[i, r2, c] = t14[r2, c]
         _trsm(_L, _N, _N, L[i], z[i], slots)
         log_det = 2.0 * total3
         # log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
         # gradients: adjoint of log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
         for k in range(N):
-            t17[k] = 0.0
+            t16[k] = 0.0
         for j in range(D):
             for k in range(N):
-                t17[k] += z[i, j, k] * z[i, j, k]
+                t16[k] += z[i, j, k] * z[i, j, k]
         # log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
         for j in range(N):
-            log_density[i, j] = -((t17[j] + log_det + t21) / 2.0)
+            log_density[i, j] = -((t16[j] + log_det + t20) / 2.0)
     t2 = total if math.isfinite(total) else 0.0
     # log_joint = log_softmax(logits)[:, None] + log_density
     total2 = 0.0
@@ -815,27 +813,27 @@ def _value_and_gradients(
     # log_joint = log_softmax(logits)[:, None] + log_density
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     for j in range(N):
-        t24[j] = -np.inf
+        t23[j] = -np.inf
     for i in range(K):
         t7 = logits[i] - t2 - t6
         for j in range(N):
             log_joint = t7 + log_density[i, j]
             log_joint2[i, j] = log_joint
-            t24[j] = _maximum(t24[j], log_joint)
+            t23[j] = _maximum(t23[j], log_joint)
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     for j in range(N):
-        t29[j] = 0.0
+        t28[j] = 0.0
     for i in range(K):
         for j in range(N):
-            t27 = _exp(log_joint2[i, j] - (t24[j] if math.isfinite(t24[j]) else 0.0))
-            t28[i, j] = t27
-            t29[j] += t27
+            t26 = _exp(log_joint2[i, j] - (t23[j] if math.isfinite(t23[j]) else 0.0))
+            t27[i, j] = t26
+            t28[j] += t26
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     # gradients: adjoint of loss = -sum(logsumexp(log_joint, axis=0)) / N
     total4 = 0.0
     for i in range(N):
-        total4 = _add(total4, _log(t29[i]) + (t24[i] if math.isfinite(t24[i]) else 0.0))
+        total4 = _add(total4, _log(t28[i]) + (t23[i] if math.isfinite(t23[i]) else 0.0))
     loss[()] = -(total4 / N)
     total6 = 0.0
     for i in range(K):
@@ -845,31 +843,31 @@ def _value_and_gradients(
         total5 = 0.0
         total9 = 0.0
         for j in range(N):
-            log_joint_bar = _pull(_pull(t34, 1.0 / _maximum(t29[j], 1.0)), t28[i, j])
+            log_joint_bar = _pull(_pull(t33, 1.0 / _maximum(t28[j], 1.0)), t27[i, j])
             total5 = _add(total5, log_joint_bar)
             total6 = _add(total6, log_joint_bar)
-            t40 = log_joint_bar * 0.5
-            t41[j] = -t40
-            total9 = _add(total9, t40)
-        t37[i] = total5
-        t49 = -(total9 * 2.0)
+            t39 = log_joint_bar * 0.5
+            t40[j] = -t39
+            total9 = _add(total9, t39)
+        t36[i] = total5
+        t48 = -(total9 * 2.0)
         # gradients: adjoint of log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
         for j in range(D):
             for k in range(N):
-                z_bar[j, k] = _pull(t41[k], 2.0 * z[i, j, k])
+                z_bar[j, k] = _pull(t40[k], 2.0 * z[i, j, k])
         for r3 in range(D):
             if L[i, r3, r3] == 0.0:
                 return 2
         for r4 in range(D):
             for c2 in range(N):
-                t42[r4, c2] = z_bar[r4, c2]
-        _trsm(_L, _T, _N, L[i], t42, slots)
-        _gemm(_N, _T, 1.0, t42, z[i], 0.0, t43, slots)
+                t41[r4, c2] = z_bar[r4, c2]
+        _trsm(_L, _T, _N, L[i], t41, slots)
+        _gemm(_N, _T, 1.0, t41, z[i], 0.0, t42, slots)
         # gradients: adjoint of z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
         for j in range(D):
             total7 = 0.0
             for k in range(N):
-                total7 = _add(total7, t42[j, k])
+                total7 = _add(total7, t41[j, k])
             mu_bar[i, j] = -total7
         # gradients: adjoint of z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
         # gradients: adjoint of L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
@@ -879,14 +877,14 @@ def _value_and_gradients(
             # gradients: adjoint of L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
             total8 = 0.0
             for k in range(D):
-                t44 = t43[j, k] if j >= k else 0.0
-                total8 = _add(total8, t44 * np.float64(j == k))
-                low_bar[i, j, k] = -t44 if j >= k - -1 else 0.0
-            log_diag_bar[i, j] = _pull(-total8, t11[i, j]) + t49
-    t38 = total6 / total2
+                t43 = t42[j, k] if j >= k else 0.0
+                total8 = _add(total8, t43 * np.float64(j == k))
+                low_bar[i, j, k] = -t43 if j > k else 0.0
+            log_diag_bar[i, j] = _pull(-total8, t10[i, j]) + t48
+    t37 = total6 / total2
     # gradients: adjoint of log_joint = log_softmax(logits)[:, None] + log_density
     for i in range(K):
-        logits_bar[i] = t37[i] - _pull(t38, t5[i])
+        logits_bar[i] = t36[i] - t37 * t5[i]
     return 0
 
 
@@ -1142,18 +1140,25 @@ def _numpy_address(name: str) -> int:
     """
     affixes = ("scipy_", "_64_"), ("", "_64_"), ("scipy_", "_"), ("", "_")
     apple = ("", "$NEWLAPACK$ILP64"), ("", "$NEWLAPACK")
-    module = importlib.import_module("numpy.linalg._umath_linalg").__file__
-    beside = pathlib.Path(np.__file__).parent.parent / "numpy.libs"
-    for path in [str(module), *map(str, sorted(beside.glob("*openblas*")))]:
-        try:
-            library = ctypes.CDLL(path)
-        except OSError:
-            continue
+    for library in _numpy_libraries():
         for prefix, suffix in affixes + apple:
             routine = getattr(library, prefix + name + suffix, None)
             if routine is not None:
                 return ctypes.cast(routine, ctypes.c_void_p).value or 0
     return 0
+
+
+def _numpy_libraries() -> list[Any]:
+    """Through the first, what NumPy's linear algebra is linked to; then what is shipped with it."""
+    module = importlib.import_module("numpy.linalg._umath_linalg").__file__
+    beside = pathlib.Path(np.__file__).parent.parent / "numpy.libs"
+    libraries = []
+    for path in [str(module), *map(str, sorted(beside.glob("*openblas*")))]:
+        try:
+            libraries.append(ctypes.CDLL(path))
+        except OSError:
+            continue
+    return libraries
 
 
 def _scipy_address(name: str) -> int:
@@ -1171,6 +1176,30 @@ def _scipy_address(name: str) -> int:
             address = pointer(("PyCapsule_GetPointer", api))(table[name], signature)
             return int(address)
     return 0
+
+
+def _thread_control(name: str) -> list[Any]:
+    """What reads and what sets the number of threads of the OpenBLAS that has a routine.
+
+    Nothing where the library is another, whose threads are left alone.
+    """
+    if _numpy_address(name):
+        libraries = _numpy_libraries()
+    else:
+        module = importlib.import_module("scipy.linalg.cython_blas")
+        libraries = [ctypes.CDLL(str(module.__file__))]
+    read, write = "openblas_get_num_threads", "openblas_set_num_threads"
+    for library in libraries:
+        for prefix in ("scipy_", ""):
+            for suffix in ("64_", ""):
+                if hasattr(library, prefix + write + suffix):
+                    reader = ctypes.PYFUNCTYPE(ctypes.c_int)
+                    setter = ctypes.PYFUNCTYPE(None, ctypes.c_int)
+                    return [
+                        reader((prefix + read + suffix, library)),
+                        setter((prefix + write + suffix, library)),
+                    ]
+    return []
 
 
 # ------------------------------------------------------------------- compilation
@@ -1197,27 +1226,50 @@ _HELPERS: dict[str, set[str]] = {
 _compiled: dict[str, Any] = {}
 _arenas: list[Any] = []
 _lock = threading.RLock()
+_blas_threads: list[Any] = []  # what reads and what sets their number
 
 
-def _kernel(name: str, arguments: tuple[Any, ...]) -> int:
-    """Run a kernel: compiled at its first call, which imports Numba; gives its status."""
-    compiled = _compiled.get(name)
-    if compiled is None:
-        return _first_call(name, arguments)
-    return int(compiled(*arguments))
+def _kernel(name: str, arguments: tuple[Any, ...], threads: int = 0) -> int:
+    """Run a kernel: compiled at its first call, which imports Numba; gives its status.
+
+    `threads` is how many BLAS may use, 0 where the kernel does not call it.
+    """
+    kernel = _compiled.get(name)
+    if kernel is None:
+        return _first_call(name, arguments, threads)
+    return _limited(kernel, arguments, threads)
 
 
-def _first_call(name: str, arguments: tuple[Any, ...]) -> int:
+def _limited(kernel: Any, arguments: tuple[Any, ...], threads: int) -> int:
+    """Run a kernel while BLAS has no more than so many threads.
+
+    OpenBLAS has one number for the process, so that other threads have it too meanwhile. Idle
+    threads of its own wait in a busy loop, which is slow where other work wants the cores.
+    """
+    if not (threads and _blas_threads):
+        return int(kernel(*arguments))
+    count, limit = _blas_threads
+    before = count()
+    if before <= threads:
+        return int(kernel(*arguments))
+    limit(int(threads))
+    try:
+        return int(kernel(*arguments))
+    finally:  # calls that overlap end in any order: the highest number is the first one's
+        limit(max(before, count()))
+
+
+def _first_call(name: str, arguments: tuple[Any, ...], threads: int) -> int:
     """Compile a kernel, or find it in Numba's cache; a damaged cache entry is made anew."""
     with _lock:
         kernel = _wrapped(name)
         try:
-            status = int(kernel(*arguments))
+            status = _limited(kernel, arguments, threads)
         except Exception:
             if not _forgotten(kernel):
                 raise
             kernel = _wrapped(name)
-            status = int(kernel(*arguments))
+            status = _limited(kernel, arguments, threads)
         _compiled[name] = kernel
         return status
 
@@ -1228,6 +1280,7 @@ def _wrapped(name: str) -> Any:
 
     if not _compiled.get(""):
         _bind(globals(), "dgemm", "dtrsm", "dtrsv")
+        _blas_threads[:] = _thread_control("dgemm")
         for helper, flags in _HELPERS.items():
             globals()[helper] = njit(
                 fastmath=flags, error_model="numpy", forceinline=True

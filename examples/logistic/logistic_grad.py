@@ -14,9 +14,11 @@ To make it again:
     z = X @ w + b
     loss = sum(softplus(z) - y * z) / N + l2 * sum(w**2)
 
-run: 2 * D * N + 2 * D + 32 * N + 6 flops, 8 * D * N + 16 * D + 8 * N + 24 bytes moved, no memory beyond the results.
+run: 2 * D * N + 2 * D + 32 * N + 6 flops, 8 * D * N + 16 * D + 8 * N + 24 bytes moved,
+no memory beyond the results.
 
-value_and_gradients: 4 * D * N + 4 * D + 41 * N + 11 flops, 8 * D * N + 32 * D + 8 * N + 40 bytes moved, no memory beyond the results.
+value_and_gradients: 4 * D * N + 4 * D + 41 * N + 11 flops, 8 * D * N + 32 * D + 8 * N +
+40 bytes moved, no memory beyond the results.
 """
 
 from __future__ import annotations
@@ -509,10 +511,10 @@ _lock = threading.RLock()
 
 def _kernel(name: str, arguments: tuple[Any, ...]) -> int:
     """Run a kernel: compiled at its first call, which imports Numba; gives its status."""
-    compiled = _compiled.get(name)
-    if compiled is None:
+    kernel = _compiled.get(name)
+    if kernel is None:
         return _first_call(name, arguments)
-    return int(compiled(*arguments))
+    return int(kernel(*arguments))
 
 
 def _first_call(name: str, arguments: tuple[Any, ...]) -> int:

@@ -13,7 +13,17 @@ from gradc.errors import InternalError
 
 __all__ = ["BlasHelper", "BlasSource", "available", "closure"]
 
-PLAIN = frozenset({"_call", "_bind", "_address", "_numpy_address", "_scipy_address"})
+PLAIN = frozenset(
+    {
+        "_call",
+        "_bind",
+        "_address",
+        "_numpy_address",
+        "_numpy_libraries",
+        "_scipy_address",
+        "_thread_control",
+    }
+)
 """Functions that are never compiled."""
 GENERIC = PLAIN | {"_pivot", "_permute", "_lu_product"}
 """Functions that serve both dtypes as they are."""
@@ -45,7 +55,7 @@ class BlasSource:
 
     `constants` are lines of text. `helpers` are compiled, with their flags, before what
     calls them; `plain` functions stay as they are. `_bind(globals(), *routines)` comes
-    before anything is compiled.
+    before anything is compiled; `_thread_control(routine)` is for what calls the kernels.
     """
 
     constants: tuple[str, ...]
@@ -71,7 +81,7 @@ def closure(names: Iterable[str]) -> BlasSource:
     needed: set[str] = set()
     waiting = list(names)
     if any(name in pieces for name in waiting):
-        waiting.append("_bind")
+        waiting += ["_bind", "_thread_control"]
     while waiting:
         name = waiting.pop()
         if name not in pieces and name not in constants:

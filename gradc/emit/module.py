@@ -150,6 +150,9 @@ class Target(Protocol):
     def add(self, entry: Entry, outputs: Sequence[Tensor]) -> None:
         """Make the functions of an entry; they give `outputs`, all different tensors."""
 
+    def threads(self, entry: Entry) -> str:
+        """What an entry does with its option `threads`: `computed on one thread`."""
+
     def call(self, entry: Entry, scope: Scope) -> list[str]:
         """Statements that compute an entry's outputs into variables of the scope."""
 
@@ -162,9 +165,9 @@ class Scope:
     """The names inside an entry point.
 
     `inputs` and `sizes` are the variables of the converted inputs and of the symbols; `outputs`
-    the different tensors of the results, in `results`. `out` is the option of that name,
-    `structure` the text of how many values each record has, `wanted` that of (name, dtype, shape)
-    of each. `glob` spells a global of the module as it is seen here.
+    the different tensors of the results, in `results`. `out` and `threads` are the options of
+    these names, `structure` the text of how many values each record has, `wanted` that of (name,
+    dtype, shape) of each. `glob` spells a global of the module as it is seen here.
     """
 
     inputs: tuple[str, ...]
@@ -172,6 +175,7 @@ class Scope:
     outputs: tuple[Tensor, ...]
     results: tuple[str, ...]
     out: str
+    threads: str
     structure: str
     wanted: str
     glob: Callable[[str], str]
@@ -500,7 +504,6 @@ class _Assembly:
 
     def scope(self, entry: Entry) -> Scope:
         """The names inside an entry point."""
-        out = self.options["out"]
         parameters = [*self.inputs.names, *self.options.values()]
         namer = Namer(
             [*RESERVED, *(r.name for e in self.module.entries for r in e.records)]
@@ -522,7 +525,8 @@ class _Assembly:
             sizes=sizes,
             outputs=tuple(outputs),
             results=tuple(namer.fresh(labels[t]) for t in outputs),
-            out=out,
+            out=self.options["out"],
+            threads=self.options["threads"],
             structure=f"({counts},)" if len(entry.records) == 1 else f"({counts})",
             wanted=_wanted(entry, sizes, glob),
             glob=glob,
@@ -579,7 +583,7 @@ class _Assembly:
             lines.append(f"`{grad_ys}` has a cotangent for each y, None for ones.")
         lines += [
             f"`{out}` has arrays to write to, in the structure of the result, None where one is to",
-            f"be made; they may be inputs. `{threads}` is at least 1; all is computed on one thread.",
+            f"be made; they may be inputs. `{threads}` is at least 1; {self.target.threads(entry)}.",
         ]
         lines[0] = f'"""{lines[0]}'
         return [f"    {line}".rstrip() for line in [*lines, '"""']]

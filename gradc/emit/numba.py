@@ -37,10 +37,14 @@ SINGULAR = "the matrix is singular"
 
 @dataclass(frozen=True, slots=True)
 class CompiledView:
-    """Lines of the tables in `compiled.py.j2`; `routines` is the argument text of `_bind`."""
+    """Lines of the tables in `compiled.py.j2`.
+
+    `routines` is the argument text of `_bind`, `routine` that of `_thread_control`.
+    """
 
     helpers: tuple[str, ...]
     routines: str
+    routine: str
     failures: tuple[str, ...]
     has_arena: bool
 
@@ -104,6 +108,12 @@ class NumbaTarget:
         self.aliases[name] = f"npt.NDArray[np.{scalar}]"
         return name
 
+    def threads(self, entry: Entry) -> str:
+        """What an entry does with its option `threads`."""
+        if self.kernels[entry.name][1].routines:
+            return "BLAS uses no more, all else one"
+        return "all is computed on one thread"
+
     def call(self, entry: Entry, scope: Scope) -> list[str]:
         """Allocate the results, run the kernel, raise what its status says."""
         scheduled, source = self.kernels[entry.name]
@@ -147,7 +157,8 @@ class NumbaTarget:
         arguments = self._arguments(entry, scope, scheduled, source, arena)
         tail = "," if len(arguments) == 1 else ""
         name = quoted(f"_{entry.name}")
-        run = f"{glob('_kernel')}({name}, ({', '.join(arguments)}{tail}))"
+        limit = f", {scope.threads}" if source.routines else ""
+        run = f"{glob('_kernel')}({name}, ({', '.join(arguments)}{tail}){limit})"
         lines = []
         if arena:
             size = dim_in(source.arena, scope.sizes)
@@ -214,6 +225,7 @@ class NumbaTarget:
                 *(f"{quoted(h.name)}: {_flags(h.flags)}," for h in blas.helpers),
             ),
             routines=", ".join(quoted(r) for r in blas.routines),
+            routine="".join(quoted(r) for r in blas.routines[:1]),
             failures=tuple(self.failures),
             has_arena=any(s.arena != 0 for s in sources),
         )

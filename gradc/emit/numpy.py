@@ -596,6 +596,10 @@ class NumpyTarget:
         self.functions.append(source.lines)
         self.words |= source.words
 
+    def threads(self, entry: Entry) -> str:
+        """What an entry does with its option `threads`."""
+        return "NumPy's own are left alone"
+
     def call(self, entry: Entry, scope: Scope) -> list[str]:
         """Call the function, and make sure that what it gave is nobody else's."""
         source = self.sources[entry.name]

@@ -460,7 +460,9 @@ def test_closure_takes_what_is_used_and_no_more():
         "_bind",
         "_address",
         "_numpy_address",
+        "_numpy_libraries",
         "_scipy_address",
+        "_thread_control",
     ]
     (helper,) = source.helpers
     assert "float64" not in helper.text and "// 8" not in helper.text

@@ -102,7 +102,7 @@ def run(
     """loss, even, out_2 and x of the graph.
 
     `out` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
     """
     if threads != 1:
         _threads(threads)
@@ -142,7 +142,7 @@ def value_and_gradients(
 
     `grad_ys` has a cotangent for each y, None for ones.
     `out` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
     """
     if threads != 1:
         _threads(threads)
@@ -210,13 +210,12 @@ def _value_and_gradients(x: Any, y: Any, z: Any, N: int) -> tuple[Any, ...]:
     # adjoint
     even_bar = np.where(t2, 0.5 / t3, 0.0)
     last_bar = _embedded(even_bar, (2 * N,), np.s_[::2]) + t5
-    steps_bar = np.where(last_bar == 0, 0, last_bar * t1)
+    steps_bar = last_bar * t1
     x_bar = np.pad(steps_bar, ((1, 0),)) + np.pad(-steps_bar, ((0, 1),))
-    t6 = np.reshape(np.where(last_bar == 0, 0, last_bar * steps), (2 * N, 1))
-    t7 = z < t5
-    t8 = np.where(np.isnan(t5), np.nan, 1.0 / np.sum((~t7).astype(np.float64)))
-    t9 = np.where(t7, 0.0, np.where(t4 == 0, 0, t4 * t8))
-    z_bar = np.pad(t6, ((0, 0), (2, 0))) + t9
+    t6 = z < t5
+    t7 = np.where(np.isnan(t5), np.nan, 1.0 / np.sum((~t6).astype(np.float64)))
+    t8 = np.pad(np.reshape(last_bar * steps, (2 * N, 1)), ((0, 0), (2, 0)))
+    z_bar = t8 + np.where(t6, 0.0, np.where(t4 == 0, 0, t4 * t7))
     return loss, x_bar, even_bar, z_bar
 
 

@@ -289,10 +289,10 @@ _lock = threading.RLock()
 
 def _kernel(name: str, arguments: tuple[Any, ...]) -> int:
     """Run a kernel: compiled at its first call, which imports Numba; gives its status."""
-    compiled = _compiled.get(name)
-    if compiled is None:
+    kernel = _compiled.get(name)
+    if kernel is None:
         return _first_call(name, arguments)
-    return int(compiled(*arguments))
+    return int(kernel(*arguments))
 
 
 def _first_call(name: str, arguments: tuple[Any, ...]) -> int:

@@ -100,7 +100,7 @@ def run(
     """total and energy of the graph.
 
     `out` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
     """
     if threads != 1:
         _threads(threads)
@@ -133,7 +133,7 @@ def value_and_gradients(
     `ids` is None: ids is int64: integer and bool tensors are constants
     `grad_ys` has a cotangent for each y, None for ones.
     `out` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
     """
     if threads != 1:
         _threads(threads)

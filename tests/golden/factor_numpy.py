@@ -78,7 +78,7 @@ def run(
     """nll of the graph.
 
     `out` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
     """
     if threads != 1:
         _threads(threads)
@@ -106,7 +106,7 @@ def value_and_gradients(
 
     `grad_ys` has a cotangent for each y, None for ones.
     `out` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
     """
     if threads != 1:
         _threads(threads)
@@ -165,19 +165,18 @@ def _value_and_gradients(K: Any, y: Any, N: int) -> tuple[Any, ...]:
     # adjoint
     t4 = np.broadcast_to(np.arange(N, dtype=np.int64)[:, None], (N, N))
     t5 = np.broadcast_to(np.arange(N, dtype=np.int64)[None, :], (N, N))
-    t6 = t4 >= t5 - -1
-    t7 = a * 0.5
-    a_bar = t7 + t7
+    t6 = t4 > t5
+    a_bar = a * 0.5 * 2.0
     with _statement("a = solve_triangular(L, y)"):
-        t8 = np.linalg.solve(np.triu(L).T, np.reshape(a_bar, (N, 1)))
-    L_bar = -np.where(t6, 0.0, t8 @ t1.T) + np.diag(1.0 / t2)
-    t9 = np.where(t4 >= t5, L.T @ L_bar, 0.0)
+        t7 = np.linalg.solve(np.triu(L).T, np.reshape(a_bar, (N, 1)))
+    L_bar = -np.where(t6, 0.0, t7 @ t1.T) + np.diag(1.0 / t2)
+    t8 = np.where(t4 >= t5, L.T @ L_bar, 0.0)
     with _statement("L = cholesky(K)"):
-        t10 = np.linalg.solve(np.tril(L).T, (t9 + np.where(t6, t9, 0.0)) * 0.5)
+        t9 = np.linalg.solve(np.tril(L).T, (t8 + np.where(t6, t8, 0.0)) * 0.5)
     with _statement("L = cholesky(K)"):
-        t11 = np.linalg.solve(np.tril(L).T, t10.T)
-    K_bar = (t11 + t11.T) * 0.5
-    y_bar = np.reshape(t8, (N,))
+        t10 = np.linalg.solve(np.tril(L).T, t9.T)
+    K_bar = (t10 + t10.T) * 0.5
+    y_bar = np.reshape(t7, (N,))
     return nll, K_bar, y_bar
 
 

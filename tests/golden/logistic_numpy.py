@@ -108,7 +108,7 @@ def run(
     """loss and p of the graph.
 
     `out` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
     """
     if threads != 1:
         _threads(threads)
@@ -139,7 +139,7 @@ def value_and_gradients(
 
     `grad_ys` has a cotangent for each y, None for ones.
     `out` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
     """
     if threads != 1:
         _threads(threads)

@@ -122,7 +122,7 @@ def run(
     """range, k0, été and np of the graph.
 
     `out_` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads_` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads_` is at least 1; NumPy's own are left alone.
     """
     if threads_ != 1:
         _threads(threads_)
@@ -166,7 +166,7 @@ def value_and_gradients(
 
     `grad_ys` has a cotangent for each y, None for ones.
     `out_` has arrays to write to, in the structure of the result, None where one is to
-    be made; they may be inputs. `threads_` is at least 1; all is computed on one thread.
+    be made; they may be inputs. `threads_` is at least 1; NumPy's own are left alone.
     """
     if threads_ != 1:
         _threads(threads_)
