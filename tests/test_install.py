@@ -16,6 +16,7 @@ import pytest
 import gradc
 
 ROOT = Path(gradc.__file__).resolve().parent.parent
+PACKAGES = sysconfig.get_paths()["purelib"]
 OUTSIDE = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
 TEXT = "x: float[N]\ny = sum(x**2)\ndifferentiate(y, [x])\nreturn y\n"
 
@@ -66,17 +67,20 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def environment(folder: Path, *paths: Path) -> tuple[Path, Path]:
-    """The Python and the scripts of a fresh environment, which finds also what is at `paths`,
-    and after all its own the packages of this one."""
+def environment(folder: Path) -> Path:
+    """The folder of the scripts of a fresh environment."""
     venv.create(folder, with_pip=False)
-    scripts = folder / ("Scripts" if os.name == "nt" else "bin")
-    python = scripts / ("python.exe" if os.name == "nt" else "python")
-    scheme = sysconfig.get_paths("venv", vars={"base": str(folder)})
-    site = Path(scheme["purelib"])
-    lines = [*map(str, paths), sysconfig.get_paths()["purelib"]]
-    (site / "packages.pth").write_text("\n".join(lines) + "\n")
-    return python, scripts
+    return folder / ("Scripts" if os.name == "nt" else "bin")
+
+
+def python_of(scripts: Path) -> Path:
+    return scripts / ("python.exe" if os.name == "nt" else "python")
+
+
+def find_also(folder: Path, *paths: Path | str) -> None:
+    """Let an environment find, after all its own, what is at `paths`."""
+    site = Path(sysconfig.get_paths("venv", vars={"base": str(folder)})["purelib"])
+    (site / "more.pth").write_text("".join(f"{path}\n" for path in paths))
 
 
 def emitted(command: list[str], folder: Path) -> str:
@@ -128,15 +132,17 @@ def test_the_wheel_has_all_modules_and_templates(wheel: Path) -> None:
 
 
 def test_installed_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
-    python, scripts = environment(tmp_path / "env")
-    pip(python, "install", "--no-deps", "--no-index", str(wheel))
-    assert (tmp_path / "env") in home(python, tmp_path).parents
+    scripts = environment(tmp_path / "env")
+    pip(python_of(scripts), "install", "--no-deps", "--no-index", str(wheel))
+    find_also(tmp_path / "env", PACKAGES)
+    assert (tmp_path / "env") in home(python_of(scripts), tmp_path).parents
     assert emitted([str(scripts / "gradc")], tmp_path) == gradc.emit(tmp_path / "a.gc")
 
 
 def test_editable(source: Path, tmp_path: Path) -> None:
     """An editable install puts the source's folder on the path: templates are beside gradc/."""
-    python, _ = environment(tmp_path / "env", source)
+    python = python_of(environment(tmp_path / "env"))
+    find_also(tmp_path / "env", source, PACKAGES)
     assert source in home(python, tmp_path).parents
     assert emitted([str(python), "-m", "gradc"], tmp_path) == gradc.emit(
         tmp_path / "a.gc"
