@@ -16,7 +16,7 @@ import pytest
 import gradc
 
 ROOT = Path(gradc.__file__).resolve().parent.parent
-PACKAGES = sysconfig.get_paths()["purelib"]
+PACKAGES = [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
 OUTSIDE = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
 TEXT = "x: float[N]\ny = sum(x**2)\ndifferentiate(y, [x])\nreturn y\n"
 
@@ -134,7 +134,7 @@ def test_the_wheel_has_all_modules_and_templates(wheel: Path) -> None:
 def test_installed_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
     scripts = environment(tmp_path / "env")
     pip(python_of(scripts), "install", "--no-deps", "--no-index", str(wheel))
-    find_also(tmp_path / "env", PACKAGES)
+    find_also(tmp_path / "env", *PACKAGES)
     assert (tmp_path / "env") in home(python_of(scripts), tmp_path).parents
     assert emitted([str(scripts / "gradc")], tmp_path) == gradc.emit(tmp_path / "a.gc")
 
@@ -142,7 +142,7 @@ def test_installed_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
 def test_editable(source: Path, tmp_path: Path) -> None:
     """An editable install puts the source's folder on the path: templates are beside gradc/."""
     python = python_of(environment(tmp_path / "env"))
-    find_also(tmp_path / "env", source, PACKAGES)
+    find_also(tmp_path / "env", source, *PACKAGES)
     assert source in home(python, tmp_path).parents
     assert emitted([str(python), "-m", "gradc"], tmp_path) == gradc.emit(
         tmp_path / "a.gc"
