@@ -209,12 +209,12 @@ def _run(
     for i in range(B):
         # rows = table[ids] - centre
         # energy = scale * sum(rows**2, axis=1)
+        index = ids[i]
+        at = index + V if index < 0 else index
+        if not (at >= 0) & (at < V):
+            return 1
         total2 = 0.0
         for j in range(3):
-            index = ids[i]
-            at = index + V if index < 0 else index
-            if not (at >= 0) & (at < V):
-                return 1
             rows = table[at, j] - np.float32(constant[j])
             total2 = _add(total2, np.float64(rows * rows))
         energy2 = scale * np.float32(total2)
@@ -252,12 +252,12 @@ def _value_and_gradients(
         # energy = scale * sum(rows**2, axis=1)
         # gradients: adjoint of energy = scale * sum(rows**2, axis=1)
         # gradients: adjoint of rows = table[ids] - centre
+        index = ids[i]
+        at = index + V if index < 0 else index
+        if not (at >= 0) & (at < V):
+            return 1
         total2 = 0.0
         for j in range(3):
-            index = ids[i]
-            at = index + V if index < 0 else index
-            if not (at >= 0) & (at < V):
-                return 1
             rows = table[at, j] - np.float32(constant[j])
             t2 = rows * rows
             total2 = _add(total2, np.float64(t2))
