@@ -7,6 +7,7 @@ loops, so that a chain of a hundred thousand nodes needs no deeper stack than on
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,10 +34,13 @@ __all__ = [
     "Request",
     "Tensor",
     "at",
+    "collector_paused",
     "here",
     "label",
+    "move",
     "ordered",
     "rebuild",
+    "replace_outputs",
 ]
 
 
@@ -166,6 +170,24 @@ def at(place: Place) -> Iterator[None]:
         yield
     finally:
         _PLACE.reset(token)
+
+
+def move(place: Place) -> None:
+    """From here to the end of the innermost `at` block, make nodes at `place`."""
+    _PLACE.set(place)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """No search for cyclic garbage inside: building graphs makes little, and the search through a
+    large one is most of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 # ---------------------------------------------------------------- nodes and tensors
@@ -348,7 +370,10 @@ class Node:
         self.inputs = inputs
         self.attrs = attrs
         self.place = _PLACE.get() if place is None else place
-        self.outputs = tuple(Tensor(self, i, t) for i, t in enumerate(types))
+        if len(types) == 1:
+            self.outputs = (Tensor(self, 0, types[0]),)
+        else:
+            self.outputs = tuple(Tensor(self, i, t) for i, t in enumerate(types))
 
     @property
     def out(self) -> Tensor:
@@ -358,7 +383,7 @@ class Node:
 
     @property
     def types(self) -> tuple[TensorType, ...]:
-        return tuple(t.type for t in self.outputs)
+        return tuple([t.type for t in self.outputs])
 
     def __repr__(self) -> str:
         return f"<{self.op.name} {', '.join(map(str, self.types))}>"
@@ -384,20 +409,19 @@ def ordered(
         if root in until or root.node in seen:
             continue
         seen.add(root.node)
-        stack: list[tuple[Node, int]] = [(root.node, 0)]
-        while stack:
-            node, k = stack.pop()
-            inputs = node.inputs
-            while k < len(inputs):
-                operand = inputs[k]
-                k += 1
-                if operand.node not in seen and operand not in until:
-                    seen.add(operand.node)
-                    stack.append((node, k))
-                    stack.append((operand.node, 0))
+        path = [root.node]
+        open_inputs = [iter(root.node.inputs)]
+        while path:
+            for operand in open_inputs[-1]:
+                node = operand.node
+                if node not in seen and operand not in until:
+                    seen.add(node)
+                    path.append(node)
+                    open_inputs.append(iter(node.inputs))
                     break
             else:
-                result.append(node)
+                result.append(path.pop())
+                open_inputs.pop()
     return result
 
 
@@ -405,14 +429,26 @@ def rebuild(node: Node, inputs: tuple[Tensor, ...]) -> Node:
     """`node` on other inputs: the same node where they are the same, types derived anew else."""
     if inputs == node.inputs:
         return node
-    if all(a.type == b.type for a, b in zip(inputs, node.inputs, strict=True)):
-        types = node.types
+    for a, b in zip(inputs, node.inputs, strict=True):
+        if a.type is not b.type and a.type != b.type:
+            types = node.op.infer(inputs, node.attrs)
+            break
     else:
-        types = node.op.infer(inputs, node.attrs)
+        types = node.types
     new = Node(node.op, inputs, node.attrs, types, node.place)
     for old, fresh in zip(node.outputs, new.outputs, strict=True):
         fresh.name = old.name
     return new
+
+
+def replace_outputs(
+    node: Node, results: tuple[Tensor, ...], done: dict[Tensor, Tensor]
+) -> None:
+    """Enter in `done` what stands for a node's outputs; names go over to it."""
+    for old, new in zip(node.outputs, results, strict=True):
+        if old.name and not new.name:
+            new.name = old.name
+        done[old] = new
 
 
 # -------------------------------------------------------------------------- graphs
@@ -499,22 +535,19 @@ class Graph:
         to leave it alone. Its answer is not offered to the rules again.
         """
         done: dict[Tensor, Tensor] = {}
-        for node in self.nodes():
-            operands = tuple(done[t] for t in node.inputs)
-            fresh = rebuild(node, operands)
-            rule = rules.get(node.op.name)
-            answer = None
-            if rule is not None:
-                with at(node.place):
+        with at(here()), collector_paused():
+            for node in self.nodes():
+                fresh = rebuild(node, tuple([done[t] for t in node.inputs]))
+                rule = rules.get(node.op.name)
+                answer = None
+                if rule is not None:
+                    move(node.place)
                     answer = rule(fresh)
-            if answer is None:
-                results = fresh.outputs
-            else:
-                results = answer if isinstance(answer, tuple) else (answer,)
-            for old, new in zip(node.outputs, results, strict=True):
-                if old.name and not new.name:
-                    new.name = old.name
-                done[old] = new
+                if answer is None:
+                    results = fresh.outputs
+                else:
+                    results = answer if isinstance(answer, tuple) else (answer,)
+                replace_outputs(node, results, done)
         return self.mapped(done)
 
     def mapped(self, done: Mapping[Tensor, Tensor]) -> Graph:

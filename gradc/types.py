@@ -60,9 +60,12 @@ __all__ = [
 # ------------------------------------------------------------------ element types
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type by its NumPy name; `kind` is one of `b i u f c`, `bits` its width."""
+    """An element type by its NumPy name; `kind` is one of `b i u f c`, `bits` its width.
+
+    There is one of each name, in `DTYPES`; equality is identity.
+    """
 
     name: str
     kind: str

@@ -11,7 +11,17 @@ from typing import Any
 
 from gradc.autodiff.plan import BackwardPlan, plan
 from gradc.errors import GradientError, OptionError, ShapeError, TypeMismatch
-from gradc.graph import Node, Place, Request, Tensor, at, here, label
+from gradc.graph import (
+    Node,
+    Place,
+    Request,
+    Tensor,
+    at,
+    collector_paused,
+    here,
+    label,
+    move,
+)
 from gradc.ops.basic import add_n, constant, gate, pull, zeros
 from gradc.ops.functions import broadcast_to, convert, number
 from gradc.ops.registry import (
@@ -228,75 +238,100 @@ class _Terms:
 def adjoint(request: Request) -> Gradients:
     """Build the adjoint graph of a request. GradientError where a path needs a derivative that
     does not exist (rules 10 and 11)."""
-    backward = plan(request)
-    outer = here()
-    terms = _Terms(request)
-    dropped: set[tuple[Node, int]] = set()
-    for y, seed in zip(request.ys, request.grad_ys, strict=True):
-        if y.dtype.is_inexact or y in request.xs:
-            with at(_place(y.node.place, outer, request)):
+    with at(here()), collector_paused():
+        backward = plan(request)
+        return _Adjoint(request, backward, here()).build()
+
+
+class _Adjoint:
+    """An adjoint graph while it is built."""
+
+    def __init__(self, request: Request, backward: BackwardPlan, outer: Place) -> None:
+        self.request = request
+        self.plan = backward
+        self.terms = _Terms(request)
+        self.dropped: set[tuple[Node, int]] = set()
+        self.seeded = any(
+            g is not None and g.op is not constant for g in request.grad_ys
+        )
+        self.outer = outer
+        self.places: dict[int, Place] = {}
+
+    def build(self) -> Gradients:
+        request, backward, terms = self.request, self.plan, self.terms
+        for y, seed in zip(request.ys, request.grad_ys, strict=True):
+            if y.dtype.is_inexact or y in request.xs:
+                self.move(y.node)
                 terms.add(y, ones(y.type) if seed is None else seed)
-    for node in reversed(backward.nodes):
-        wanted = backward.wanted.get(node)
-        if not wanted:
-            continue
-        with at(_place(node.place, outer, request)):
-            bars = [
-                None if output in backward.stops else _total(terms, output, request)
-                for output in node.outputs
-            ]
-            if all(bar is None for bar in bars):
-                continue
-            derivative = node.op.derivative
-            if isinstance(derivative, Absent):
-                raise _no_derivative(node, derivative, request)
-            found = _pull_back(node, bars, wanted)
-            if request.gate_gradients:
-                found = _gated(found)
-            for k, term in zip(wanted, found, strict=True):
-                if term is None:
-                    dropped.add((node, k))
-                else:
-                    terms.add(node.inputs[k], term)
-    results: list[Tensor | None] = []
-    for x in request.xs:
-        with at(_place(x.node.place, outer, request)):
-            total = _total(terms, x, request)
-            if total is ZERO or (
-                total is None and request.unconnected_gradients == "zero"
-            ):
-                total = zeros(x.type.with_dtype(x.dtype))
-            assert total is None or isinstance(total, Tensor)
-            results.append(total)
-    if dropped:
-        backward = replace(backward, dropped=frozenset(dropped))
-    return Gradients(tuple(results), backward)
+        for node in reversed(backward.nodes):
+            wanted = backward.wanted.get(node)
+            if wanted:
+                self.move(node)
+                self.pass_node(node, wanted)
+        results = tuple([self.result(x) for x in request.xs])
+        if self.dropped:
+            backward = replace(backward, dropped=frozenset(self.dropped))
+        return Gradients(results, backward)
 
+    def pass_node(self, node: Node, wanted: tuple[int, ...]) -> None:
+        """Give the operands of a node the terms that its outputs' cotangents make."""
+        stops = self.plan.stops
+        bars = [None if t in stops else self.total(t) for t in node.outputs]
+        if all(bar is None for bar in bars):
+            return
+        derivative = node.op.derivative
+        if isinstance(derivative, Absent):
+            raise _no_derivative(node, derivative, self.request)
+        found = _pull_back(node, bars, wanted)
+        if self.request.gate_gradients:
+            found = _gated(found)
+        for k, term in zip(wanted, found, strict=True):
+            if term is None:
+                self.dropped.add((node, k))
+            else:
+                self.terms.add(node.inputs[k], term)
 
-def _place(primal: Place, outer: Place, request: Request) -> Place:
-    """Where the adjoint nodes of a node at `primal` are made: at its statement, in the section of
-    the request or, colocated, in its own (rules 8 and 9)."""
-    section = primal.section if request.colocate_gradients_with_ops else outer.section
-    return Place(
-        span=primal.span or outer.span,
-        statement=primal.statement or outer.statement,
-        section=section,
-        scope=request.name,
-        ieee=request.zero_adjoints == "ieee",
-        seeded=any(g is not None and g.op is not constant for g in request.grad_ys),
-    )
+    def result(self, x: Tensor) -> Tensor | None:
+        """The gradient by an x."""
+        self.move(x.node)
+        total = self.total(x)
+        if total is ZERO or (
+            total is None and self.request.unconnected_gradients == "zero"
+        ):
+            total = zeros(x.type.with_dtype(x.dtype))
+        assert total is None or isinstance(total, Tensor)
+        return total
 
+    def total(self, tensor: Tensor) -> Bar:
+        """The sum of a tensor's terms, with a name where the tensor has one."""
+        total = self.terms.total(tensor)
+        scope = self.request.name
+        if (
+            tensor.name
+            and isinstance(total, Tensor)
+            and total.node.place.scope == scope
+        ):
+            prefix = "" if scope == "gradients" else f"{scope}/"
+            label(total, f"{prefix}{tensor.name}_bar")
+        return total
 
-def _total(terms: _Terms, tensor: Tensor, request: Request) -> Bar:
-    total = terms.total(tensor)
-    if (
-        isinstance(total, Tensor)
-        and tensor.name
-        and total.node.place.scope == request.name
-    ):
-        prefix = "" if request.name == "gradients" else f"{request.name}/"
-        label(total, f"{prefix}{tensor.name}_bar")
-    return total
+    def move(self, node: Node) -> None:
+        """Go to where the adjoint of a node is made: its statement, in the section of the request
+        or, colocated, in its own (rules 8 and 9)."""
+        primal = node.place
+        place = self.places.get(id(primal))
+        if place is None:
+            request, outer = self.request, self.outer
+            colocated = request.colocate_gradients_with_ops
+            place = self.places[id(primal)] = Place(
+                span=primal.span or outer.span,
+                statement=primal.statement or outer.statement,
+                section=primal.section if colocated else outer.section,
+                scope=request.name,
+                ieee=request.zero_adjoints == "ieee",
+                seeded=self.seeded,
+            )
+        move(place)
 
 
 def _no_derivative(node: Node, derivative: Absent, request: Request) -> GradientError:

@@ -35,7 +35,7 @@ from gradc.schedule.program import (
     fold,
     infix,
 )
-from gradc.types import DType, dim_text, float64
+from gradc.types import DType, dim_text, float32, float64
 
 __all__ = ["Printer", "cast_text", "helper_call", "number_text", "wrapped"]
 
@@ -131,15 +131,11 @@ def cast_text(text: Text, source: DType, target: DType) -> Text:
     if source.is_complex and not target.is_complex:
         part = _atom(text) + ".real"
         return cast_text(
-            (part, ATOM), _DOUBLE if source.bits == 128 else _SINGLE, target
+            (part, ATOM), float64 if source.bits == 128 else float32, target
         )
     if target.bits == 16 and target.is_float:
         number_text(0, target)  # says that there is no float16
     return f"np.{target}({text[0]})", ATOM
-
-
-_DOUBLE = DType("float64", "f", 64)
-_SINGLE = DType("float32", "f", 32)
 
 
 def _atom(text: Text) -> str:
@@ -159,7 +155,7 @@ def helper_call(name: str, args: Sequence[Text], dtype: DType) -> tuple[str, Tex
         single = f"{name}_f32"
         if single in _available():
             return single, (f"{single}({inside})", ATOM)
-        wide = ", ".join(cast_text(a, dtype, _DOUBLE)[0] for a in args)
+        wide = ", ".join(cast_text(a, dtype, float64)[0] for a in args)
         return name, (f"np.float32({name}({wide}))", ATOM)
     if dtype.is_integer:
         return _integer_call(name, args, dtype)

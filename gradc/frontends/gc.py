@@ -7,11 +7,9 @@ meaning is here (statements) and in `gc_expr` (expressions).
 from __future__ import annotations
 
 import ast
-import gc
 import inspect
 import keyword
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -43,7 +41,7 @@ from gradc.frontends.gc_values import (
     kind_of,
     refuse_none,
 )
-from gradc.graph import Graph, Output, Tensor, at, label
+from gradc.graph import Graph, Output, Tensor, at, collector_paused, label
 from gradc.ops.functions import as_tensor
 from gradc.ops.index import index
 from gradc.types import (
@@ -78,20 +76,8 @@ def parse(
         source = source_of(text, filename)
     except GradcError as error:
         raise GradcErrors([error]) from None
-    with _collector_paused():
+    with collector_paused():
         return Reader(source, folder, DTYPES[default_float]).read()
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """No search for cyclic garbage inside: reading makes none, and the search is a third of it."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class Reader(Definitions):

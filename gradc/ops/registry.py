@@ -183,8 +183,9 @@ class Op:
                     f"{self.name}: operand {position + 1} is {t.type}, which it does not take",
                     hint="it takes " + ", ".join(sorted(self.accepts)),
                 )
+        types = [t.type for t in inputs]
         try:
-            found = self.type(*(t.type for t in inputs), **attrs.as_dict())
+            found = self.type(*types, **attrs.as_dict()) if attrs else self.type(*types)
         except GradcError as error:
             if not error.message.startswith(self.name):
                 error.message = f"{self.name}: {error.message}"
@@ -235,12 +236,13 @@ def names() -> tuple[str, ...]:
 def same_type(*types: TensorType) -> TensorType:
     """The type rule of elementwise ops: operands of one shape and dtype."""
     first = types[0]
-    for t in types[1:]:
-        if t.shape != first.shape or t.dtype != first.dtype:
-            raise InternalError(f"operands differ: {first} and {t}")
-    if all(t.weak for t in types):
-        return first
-    return first.with_shape(first.shape) if first.weak else first
+    weak = first.weak
+    for t in types:
+        if t is not first:
+            if t.dtype != first.dtype or t.shape != first.shape:
+                raise InternalError(f"operands differ: {first} and {t}")
+            weak = weak and t.weak
+    return first.with_shape(first.shape) if first.weak and not weak else first
 
 
 def elementwise(

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from gradc.graph import Graph, Node, Tensor, rebuild
+from gradc.graph import (
+    Attrs,
+    Graph,
+    Node,
+    Tensor,
+    collector_paused,
+    rebuild,
+    replace_outputs,
+)
 
 __all__ = ["merge"]
 
@@ -14,21 +23,34 @@ def merge(graph: Graph) -> Graph:
     name and place. Idempotent. Sections keep their own nodes."""
     done: dict[Tensor, Tensor] = {}
     known: dict[Any, Node] = {}
-    for node in graph.nodes():
-        fresh = rebuild(node, tuple(done[t] for t in node.inputs))
-        if fresh.op.name == "input":
-            kept = fresh
-        else:
-            key = (
-                fresh.op,
-                fresh.attrs,
-                fresh.inputs,
-                fresh.types,
-                fresh.place.section,
-            )
-            kept = known.setdefault(key, fresh)
-        for old, new in zip(node.outputs, kept.outputs, strict=True):
-            if old.name and not new.name:
-                new.name = old.name
-            done[old] = new
+    with collector_paused():
+        for node in graph.nodes():
+            operands = tuple([done[t] for t in node.inputs])
+            if node.op.name == "input":
+                kept = node
+            else:
+                attrs = node.attrs
+                key = (
+                    node.op,
+                    operands,
+                    attrs,
+                    _signs(attrs) if attrs else (),
+                    node.place.section,
+                )
+                found = known.get(key)
+                if found is None:
+                    known[key] = found = rebuild(node, operands)
+                kept = found
+            replace_outputs(node, kept.outputs, done)
     return graph.mapped(done)
+
+
+def _signs(attrs: Attrs) -> tuple[Any, ...]:
+    """What tells attributes apart that compare equal: 0.0 and -0.0, 1 and 1.0 and True."""
+    return tuple(
+        [
+            (name, type(value), math.copysign(1.0, value))
+            for name, value in attrs.items()
+            if isinstance(value, float | bool)
+        ]
+    )

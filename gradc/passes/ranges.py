@@ -83,39 +83,37 @@ class Ranges:
     def of(self, tensor: Tensor) -> Range:
         """The range of a tensor."""
         known = self.known
-        stack = [tensor]
-        while stack:
-            top = stack[-1]
-            if top in known:
-                stack.pop()
-                continue
-            missing = [t for t in top.node.inputs if t not in known]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
-            self._derive(top.node)
+        if tensor not in known:
+            stack = [tensor.node]
+            while stack:
+                node = stack[-1]
+                missing = [t.node for t in node.inputs if t not in known]
+                if missing:
+                    stack += missing
+                else:
+                    stack.pop()
+                    if node.outputs[0] not in known:
+                        self._derive(node)
         return known[tensor]
 
     def _derive(self, node: Node) -> None:
         known = self.known
         operands = [known[t] for t in node.inputs]
-        if node.op.name == "gate":
-            known.update(zip(node.outputs, operands, strict=True))
+        name = node.op.name
+        if len(node.outputs) > 1:
+            found = operands if name == "gate" else [UNKNOWN] * len(node.outputs)
+            known.update(zip(node.outputs, found, strict=True))
             return
-        for output in node.outputs:
-            known[output] = UNKNOWN
         output = node.outputs[0]
         dtype = output.type.dtype
-        kind = dtype.kind
-        if kind == "f":
-            rule = RULES.get(node.op.name)
-            if rule is not None and not any(
-                t.type.dtype.is_complex for t in node.inputs
-            ):
-                known[output] = rule(_Case(node, FLOATS[dtype.name], self), *operands)
-        elif kind != "c":
-            known[output] = _integers(node, dtype)
+        range = UNKNOWN
+        if dtype.kind == "f":
+            rule = RULES.get(name)
+            if rule is not None:
+                range = rule(_Case(node, FLOATS[dtype.name], self), *operands)
+        elif dtype.kind != "c":
+            range = _integers(node, dtype)
+        known[output] = range
 
 
 class _Case(NamedTuple):
@@ -256,8 +254,7 @@ def _select(case: _Case, condition: Range, x: Range, y: Range) -> Range:
 
 
 def _cast(case: _Case, a: Range) -> Range:
-    source = case.node.inputs[0].type.dtype
-    if source.is_float:
+    if case.node.inputs[0].type.dtype.is_inexact:
         return case.range(a.low, a.high, a.nan, a.zero, a.generic)
     return case.range(a.low, a.high, False, True, False)
 
@@ -321,7 +318,12 @@ def _pull(case: _Case, g: Range, slope: Range) -> Range:
 
 
 def _product(case: _Case, a: Range, b: Range, nan: bool) -> Range:
-    corners = [_corner(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+    corners = (
+        _corner(a.low, b.low),
+        _corner(a.low, b.high),
+        _corner(a.high, b.low),
+        _corner(a.high, b.high),
+    )
     low, high = min(corners), max(corners)
     x, y = case.node.inputs
     if x is y and case.node.op.elementwise:

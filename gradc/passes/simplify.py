@@ -6,56 +6,99 @@ Each rule is a function of one node; `simplify` applies them until nothing chang
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from gradc.graph import Data, Graph, Node, Tensor
+from gradc.graph import (
+    Data,
+    Graph,
+    Node,
+    Tensor,
+    at,
+    collector_paused,
+    here,
+    move,
+    rebuild,
+    replace_outputs,
+)
 from gradc.ops.basic import broadcast, constant, dim, reduce_sum, reshape, transpose
 from gradc.ops.functions import convert, number
-from gradc.ops.registry import lookup
+from gradc.ops.registry import Op, lookup
 from gradc.types import Shape, size_of
 
 __all__ = ["scalar_value", "simplify"]
 
-MAX_ROUNDS = 8
+MAX_STEPS = 1000
+"""Rewrites that one node of the graph may set off; rules that end don't come near it."""
 
 
 def simplify(graph: Graph) -> Graph:
     """Fold constants, push broadcasts outwards, compose index maps, sums and contractions.
 
-    Keeps values but for rounding in sums and contractions. Idempotent up to `MAX_ROUNDS`.
+    Keeps values but for rounding in sums and contractions. Idempotent: what a rule answers is
+    simplified too before anything reads it, and rules look at nodes and their operands alone.
     """
-    for _ in range(MAX_ROUNDS):
-        rules = _Rules()
-        new = graph.rewrite(rules)
-        if not rules.changed:
-            return graph
-        graph = new
-    return graph
+    settled = _Settled()
+    with at(here()), collector_paused():
+        for node in graph.nodes():
+            settled.settle(node)
+    return graph.mapped(settled.tensors)
 
 
-class _Rules(dict[str, Any]):
-    """The rules by op name; elementwise ops share one. Remembers whether any of them answered."""
+class _Settled:
+    """What stands for the tensors seen so far, in its simplest form."""
 
-    changed = False
+    def __init__(self) -> None:
+        self.tensors: dict[Tensor, Tensor] = {}
+        self.rules: dict[Op, tuple[Rule, ...]] = {}
 
-    def get(self, name: str, default: Any = None) -> Any:
-        rules = RULES.get(name, ())
-        op = lookup(name)
-        shared = ELEMENTWISE if op is not None and op.elementwise else ()
-        if not rules and not shared:
-            return default
+    def settle(self, start: Node) -> None:
+        """Simplify a node whose operands are settled, and what its rules answer."""
+        tensors, steps = self.tensors, 0
+        answers: dict[Node, Tensor] = {}
+        stack = [start]
+        while stack:
+            node = stack[-1]
+            if node.outputs[0] in tensors:
+                stack.pop()
+                continue
+            answer = answers.get(node)
+            if answer is not None:  # which was put on the stack, and is settled by now
+                self.enter(node, (tensors[answer],))
+                continue
+            missing = [t.node for t in node.inputs if t not in tensors]
+            if missing:
+                stack += missing
+                continue
+            fresh = rebuild(node, tuple([tensors[t] for t in node.inputs]))
+            rules = self.rules_of(node.op)
+            if rules and steps < MAX_STEPS:
+                move(node.place)
+                for rule in rules:
+                    answer = rule(fresh)
+                    if answer is not None and answer is not fresh.outputs[0]:
+                        break
+                else:
+                    answer = None
+            if answer is None:
+                self.enter(node, fresh.outputs)
+                self.enter(fresh, fresh.outputs)
+            else:
+                steps += 1
+                answers[node] = answer
+                stack.append(answer.node)
 
-        def apply(node: Node) -> Tensor | None:
-            for rule in (*rules, *shared):
-                answer = rule(node)
-                if answer is not None and answer is not node.out:
-                    self.changed = True
-                    return answer
-            return None
+    def enter(self, node: Node, results: tuple[Tensor, ...]) -> None:
+        replace_outputs(node, results, self.tensors)
 
-        return apply
+    def rules_of(self, op: Op) -> tuple[Rule, ...]:
+        """The rules by an op's name; elementwise ops share some."""
+        rules = self.rules.get(op)
+        if rules is None:
+            shared = ELEMENTWISE if op.elementwise else ()
+            rules = self.rules[op] = (*RULES.get(op.name, ()), *shared)
+        return rules
 
 
 # ------------------------------------------------------------------------ constants
@@ -63,10 +106,11 @@ class _Rules(dict[str, Any]):
 
 def scalar_value(tensor: Tensor) -> Any:
     """The Python number that all elements of a tensor are, or None."""
-    while tensor.op is broadcast or tensor.op is reshape:
-        tensor = tensor.inputs[0]
-    if tensor.op is constant and tensor.attrs.value.array.size == 1:
-        return tensor.attrs.value.item()
+    node = tensor.node
+    while node.op is broadcast or node.op is reshape:
+        node = node.inputs[0].node
+    if node.op is constant and node.attrs.value.array.size == 1:
+        return node.attrs.value.item()
     return None
 
 
@@ -360,6 +404,8 @@ def compose_sum(node: Node) -> Tensor | None:
         rest = tuple(
             k - sum(1 for s in shared if s < k) for k in axes if k not in shared
         )
+        if scalar_value(x) == 0:
+            return _filled(0, node.out)
         summed = reduce_sum(inner, axes=rest) if rest else inner
         return summed * convert_size(count, summed)
     if x.op.name == "contract":
@@ -466,7 +512,7 @@ def contract_to_multiply(node: Node) -> Tensor | None:
     return None
 
 
-Rule = Callable[[Node], "Tensor | None"]
+Rule: TypeAlias = "Callable[[Node], Tensor | None]"
 
 ELEMENTWISE: tuple[Rule, ...] = (fold, lift_broadcast)
 RULES: Mapping[str, tuple[Rule, ...]] = {
