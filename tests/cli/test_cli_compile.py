@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import stat
@@ -16,7 +17,6 @@ from shell import SQUARES, Shell
 import gradc as package
 from gradc.cli.files import write_file
 from gradc.errors import SourceError
-from gradc.runtime.load import load_text
 
 LARGE = """\
 x: float[1000]
@@ -77,9 +77,13 @@ def test_the_header_tells_the_command_again(gradc: Shell, folder: Path) -> None:
     assert again == text
 
 
-def test_options_change_the_request(gradc: Shell) -> None:
-    done = gradc("compile", "squares.gc", "-o", "-", "--xs", "s", "--target", "numpy")
-    module = load_text(done.out, "squares_by_s")
+def test_options_change_the_request(
+    gradc: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--xs", "s", "--target", "numpy"]
+    assert gradc("compile", "squares.gc", "-o", "squares_by_s.py", *options).status == 0
+    monkeypatch.syspath_prepend(folder)
+    module = importlib.import_module("squares_by_s")
     values, gradients = module.value_and_gradients(np.array([1.0, 2.0]))
     assert values == (10.0,) and gradients._asdict() == {"s": 5.0}
 

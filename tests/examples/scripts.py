@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import subprocess
 import sys
@@ -12,7 +13,6 @@ from types import ModuleType
 import pytest
 
 from gradc.cli.app import main
-from gradc.runtime.load import load_file
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 REFRESH = "pytest tests/examples --update-golden makes it again"
@@ -31,7 +31,12 @@ def load_script(folder: Path) -> ModuleType:
     """The folder's fit.py, not run, with the emitted module that it imports."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
-        return load_file(folder / "fit.py", f"{folder.name}_fit")
+        path = folder / "fit.py"
+        spec = importlib.util.spec_from_file_location(f"{folder.name}_fit", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
 
 
 def run_script(folder: Path, cwd: Path) -> list[str]:

@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-import ast
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from scripts import EXAMPLES, check_committed, imports_of, load_script, run_script
 
 from gradc.cli.app import main
-from gradc.runtime.load import load_file
 
-FOLDER = Path(__file__).resolve().parent.parent.parent / "examples" / "logistic"
-COMPILE = [
-    "compile",
-    str(FOLDER / "logistic.gc"),
-    "-o",
-    str(FOLDER / "logistic_grad.py"),
-    "--wrap",
-    "scipy",
-]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _fresh(request: pytest.FixtureRequest) -> None:
-    """With --update-golden, the committed module is made again."""
-    if request.config.getoption("--update-golden"):
-        assert main(COMPILE) == 0
+FOLDER = EXAMPLES / "logistic"
 
 
 @pytest.fixture(scope="module")
 def fit() -> ModuleType:
-    """The example's script, whose module it finds beside itself."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        return load_file(FOLDER / "fit.py", "logistic_fit")
-    finally:
-        sys.path.remove(str(FOLDER))
+    """The example's script."""
+    return load_script(FOLDER)
 
 
 def tables() -> tuple[np.ndarray, np.ndarray]:
@@ -52,10 +29,10 @@ def tables() -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_the_committed_module_is_what_gradc_makes(
-    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
-    status = main([*COMPILE, "--check"])
-    assert status == 0, capsys.readouterr().err
+    update = request.config.getoption("--update-golden")
+    check_committed(FOLDER / "logistic.gc", update)
 
 
 def test_the_table_is_scikit_learn_s() -> None:
@@ -84,16 +61,7 @@ def test_scikit_learn_reaches_the_number_in_the_script(fit: ModuleType) -> None:
 
 
 def test_the_fit(tmp_path: Path) -> None:
-    """As a user runs it, with the machine code kept elsewhere."""
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / "fit.py")],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": ""},
-    )
-    lines = dict(line.split(None, 1) for line in done.stdout.splitlines())
+    lines = dict(line.split(None, 1) for line in run_script(FOLDER, tmp_path))
     assert list(lines) == ["minimum", "scikit-learn's", "gradient", "right", "source"]
     minimum = float(lines["minimum"].split()[0])
     assert minimum == pytest.approx(float(lines["scikit-learn's"]), rel=1e-6)
@@ -105,14 +73,8 @@ def test_the_fit(tmp_path: Path) -> None:
 
 
 def test_the_script_imports_the_module_numpy_and_scipy_alone() -> None:
-    tree = ast.parse((FOLDER / "fit.py").read_text())
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            found.add(node.module)
-    assert found == {"pathlib", "logistic_grad", "numpy", "scipy.optimize"}
+    allowed = {"pathlib", "logistic_grad", "numpy", "scipy.optimize"}
+    assert imports_of(FOLDER / "fit.py") == allowed
 
 
 def test_the_commands_of_the_readme_on_the_tables(
