@@ -140,6 +140,9 @@ def _inline(
             inner = tuple(_inline(stmt.body, counts, known))
             if any(not isinstance(s, Note) for s in inner):
                 result.append(replace(stmt, body=inner))
+            else:  # nothing is left of it, nor to be said of it
+                while result and isinstance(result[-1], Note):
+                    result.pop()
         elif isinstance(stmt, If):
             result.append(
                 If(
