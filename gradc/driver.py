@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -33,8 +36,9 @@ from gradc.passes.expand import expand, strip_identities
 from gradc.passes.merge import merge
 from gradc.passes.simplify import simplify
 from gradc.passes.zeros import relax_pulls
-from gradc.runtime.cache import Store
-from gradc.runtime.load import load_file, load_text
+from gradc.runtime.cache import Store, Stored
+from gradc.runtime.key import CacheKey, fingerprint
+from gradc.runtime.load import load_code, load_text
 
 if TYPE_CHECKING:
     from gradc.schedule.program import Program
@@ -43,6 +47,7 @@ __all__ = [
     "CompiledModule",
     "Options",
     "Plan",
+    "cache",
     "compile",
     "emit",
     "emit_module",
@@ -231,7 +236,10 @@ class Plan:
 
 def plan(source: Any, options: Options) -> Plan:
     """Read a graph and differentiate it as it asks, or as the options do."""
-    graph = read(source, options)
+    return _planned(read(source, options), options)
+
+
+def _planned(graph: Graph, options: Options) -> Plan:
     request = _request(graph, options)
     return Plan(graph, options, request, None if request is None else adjoint(request))
 
@@ -336,7 +344,11 @@ def emit_module(
 ) -> tuple[Emitted, Plan]:
     """The module of a graph; `output` is the name of the file it is meant for."""
     made = plan(source, options)
-    return render(_module(made, output), _target(options)), made
+    return _emitted(made, output), made
+
+
+def _emitted(made: Plan, output: str = "") -> Emitted:
+    return render(_module(made, output), _target(made.options))
 
 
 def programs(made: Plan) -> dict[str, Program]:
@@ -373,14 +385,27 @@ class CompiledModule:
     """An emitted module that is loaded: its functions and tables, and where they come from.
 
     `source` is its text, `path` its file (None where no folder could be written), `module` the
-    module itself.
+    module itself, `graph` what it was compiled from.
     """
 
-    def __init__(self, module: ModuleType, source: str, path: Path | None, plan: Plan):
+    def __init__(
+        self,
+        module: ModuleType,
+        source: str,
+        path: Path | None,
+        graph: Graph,
+        options: Options,
+    ) -> None:
         self.module = module
         self.source = source
         self.path = path
-        self.plan = plan
+        self.graph = graph
+        self.options = options
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The graph with its gradients: made when asked for, since the module needs none."""
+        return _planned(self.graph, self.options)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -396,37 +421,78 @@ class CompiledModule:
         return self.plan.why(x)
 
     def __repr__(self) -> str:
-        return f"<module of {self.plan.graph.name}, {self.path or 'in memory'}>"
+        return f"<module of {self.graph.name}, {self.path or 'in memory'}>"
 
 
 def compile(source: Any, **options: Any) -> CompiledModule:
     """Compile a graph (a Graph, a `.gc` text or the path of one) and load the module.
 
     Options are those of the command line by their names: `ys`, `xs`, `target`, ... The module is
-    kept in the cache folder (`GRADC_CACHE_DIR`), so that its machine code is found again.
+    kept in the cache folder (`GRADC_CACHE_DIR`), and taken from there where it is kept already.
     """
     chosen = options_of(options)
-    emitted, made = emit_module(source, chosen)
-    digest = hashlib.sha256(emitted.source.encode()).hexdigest()
-    name = f"gradc_{digest[:20]}"
-    files = {f"{name}.py": emitted.source.encode()}
-    folder = Store(cache_folder()).put(files)
-    if folder is None:
-        return CompiledModule(
-            load_text(emitted.source, name), emitted.source, None, made
+    graph = read(source, chosen)
+    told = {f.name: getattr(chosen, f.name) for f in fields(Options)}
+    mark = fingerprint(graph, told)
+    text = ""
+    if (
+        mark is None
+    ):  # there is a function in the graph: only the text tells what it does
+        text = _emitted(_planned(graph, chosen)).source
+        mark = hashlib.sha256(text.encode()).hexdigest()
+    key = CacheKey.here(mark).digest
+    name = f"gradc_{key[:20]}"
+    store = cache()
+    found = store.get(key, name)
+    if found is None:
+        with store.turn(key):
+            found = store.get(key, name)
+            if found is None:
+                text = text or _emitted(_planned(graph, chosen)).source
+                found = _put(store, key, name, text, graph, chosen)
+    if found is None:
+        return CompiledModule(load_text(text, name), text, None, graph, chosen)
+    module = load_code(name, found.code, found.source, found.path)
+    return CompiledModule(module, found.source, found.path, graph, chosen)
+
+
+def _put(
+    store: Store, key: str, name: str, text: str, graph: Graph, options: Options
+) -> Stored | None:
+    """Keep a module in the cache; None, with a warning, where it can't be."""
+    about = {
+        "graph": graph.name,
+        "source": graph.source.name if graph.source is not None else "",
+        "target": options.target,
+        "version": __version__,
+    }
+    try:
+        return store.put(key, name, text, about)
+    except OSError as error:
+        warnings.warn(
+            f"a module of {graph.name} can't be kept for later runs: {error}; "
+            "GRADC_CACHE_DIR names another folder",
+            RuntimeWarning,
+            stacklevel=3,
         )
-    path = folder / f"{name}.py"
-    return CompiledModule(load_file(path, name), emitted.source, path, made)
+        return None
 
 
-def cache_folder() -> Path:
-    """Where compiled modules are kept."""
+def cache() -> Store:
+    """Where compiled modules are kept: `gradc` in the user's cache folder, or `GRADC_CACHE_DIR`.
+
+    It holds `GRADC_CACHE_MAX_BYTES` at most, or 1 GiB. Emitted modules go by the same rule.
+    """
+    most = os.environ.get("GRADC_CACHE_MAX_BYTES") or str(2**30)
+    if not most.isdecimal():
+        raise OptionError(
+            f"GRADC_CACHE_MAX_BYTES: expected a number of bytes, found {most!r}"
+        )
+    bases = {"darwin": "~/Library/Caches", "win32": os.environ.get("LOCALAPPDATA")}
+    base = bases.get(sys.platform) or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     told = os.environ.get("GRADC_CACHE_DIR")
-    if told:
-        return Path(told)
-    from platformdirs import user_cache_path
-
-    return user_cache_path("gradc")
+    folder = Path(told).absolute() if told else Path(os.path.expanduser(base), "gradc")
+    return Store(folder if folder.is_absolute() else None, int(most))
 
 
 def _target(options: Options) -> Target:

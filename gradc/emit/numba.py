@@ -32,6 +32,8 @@ __all__ = ["NumbaTarget"]
 LINALG = {
     "cholesky": "the matrix is not positive definite",
 }
+MODULES = ("contextlib", "importlib", "os", "pickle", "sys", "threading", "time")
+"""What `compiled.py.j2` and `machine_code.py.j2` import when the module is."""
 SINGULAR = "the matrix is singular"
 
 
@@ -211,7 +213,8 @@ class NumbaTarget:
         helpers = mathsource.closure(wanted)
         routines = list(dict.fromkeys(r for s in sources for r in s.routines))
         blas = blassource.closure(routines)
-        imports = {"import os", "import threading", "from pathlib import Path"}
+        imports = {f"import {m}" for m in MODULES}
+        imports |= {"from collections.abc import Iterator"}
         used = set().union(*(h.imports for h in helpers), blas.imports)
         words = {
             w for s in sources for line in s.lines for w in re.findall(r"\w+", line)

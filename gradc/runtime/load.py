@@ -5,48 +5,53 @@ from __future__ import annotations
 import importlib.util
 import sys
 from importlib.abc import InspectLoader
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
-__all__ = ["load_file", "load_text"]
-
-
-def load_file(path: Path, name: str) -> ModuleType:
-    """The module in a file, under `name`; the one that is loaded already where it is that file's."""
-    loaded = sys.modules.get(name)
-    if loaded is not None and getattr(loaded, "__file__", None) == str(path):
-        return loaded
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"no Python file: {path}")
-    return _loaded(spec, name)
+__all__ = ["load_code", "load_text"]
 
 
-def _loaded(spec: ModuleSpec, name: str) -> ModuleType:
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    assert spec.loader is not None
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+class _Ready(InspectLoader):
+    """Loads a module from code and text that are in memory already."""
 
-
-class _Text(InspectLoader):
-    """Loads a module from text alone."""
-
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, code: CodeType) -> None:
         self.text = text
+        self.code = code
 
     def get_source(self, fullname: str) -> str:
         return self.text
 
+    def get_code(self, fullname: str) -> CodeType:
+        return self.code
+
+
+def load_code(name: str, code: CodeType, text: str, path: Path) -> ModuleType:
+    """The module of a file whose text and byte code are at hand, under `name`.
+
+    The file is not read again, so nothing can have changed since its content was checked. Where
+    that file's module is loaded already, it is that one.
+    """
+    loaded = sys.modules.get(name)
+    if loaded is not None and getattr(loaded, "__file__", None) == str(path):
+        return loaded
+    return _loaded(name, code, text, str(path))
+
 
 def load_text(text: str, name: str) -> ModuleType:
     """A module from text alone, where there is no folder to keep a file in."""
-    spec = importlib.util.spec_from_loader(name, _Text(text), origin=f"<{name}>")
-    assert spec is not None
-    return _loaded(spec, name)
+    code = compile(text, f"<{name}>", "exec", dont_inherit=True)
+    return _loaded(name, code, text, "")
+
+
+def _loaded(name: str, code: CodeType, text: str, path: str) -> ModuleType:
+    origin = path or code.co_filename
+    spec = importlib.util.spec_from_loader(name, _Ready(text, code), origin=origin)
+    assert spec is not None and spec.loader is not None
+    spec.has_location = bool(path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    # Other threads find it only now that it is whole; one that was first is everybody's.
+    first = sys.modules.setdefault(name, module)
+    if getattr(first, "__file__", None) != getattr(module, "__file__", None):
+        sys.modules[name] = first = module
+    return first

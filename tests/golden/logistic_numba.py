@@ -23,10 +23,15 @@ value_and_gradients: 4 * D * N + 4 * D + 39 * N + 11 flops, 8 * D * N + 32 * D +
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import math
 import os
+import pickle
+import sys
 import threading
-from pathlib import Path
+import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -505,57 +510,24 @@ def _kernel(name: str, arguments: tuple[Any, ...]) -> int:
     """Run a kernel: compiled at its first call, which imports Numba; gives its status."""
     kernel = _compiled.get(name)
     if kernel is None:
-        return _first_call(name, arguments)
+        kernel = _first_call(name, arguments)
     return int(kernel(*arguments))
 
 
-def _first_call(name: str, arguments: tuple[Any, ...]) -> int:
-    """Compile a kernel, or find it in Numba's cache; a damaged cache entry is made anew."""
+def _first_call(name: str, arguments: tuple[Any, ...]) -> Any:
+    """The compiled kernel: of an earlier run, else made now, in one process at a time."""
+    numba = importlib.import_module("numba")
     with _lock:
-        kernel = _wrapped(name)
-        try:
-            status = int(kernel(*arguments))
-        except Exception:
-            if not _forgotten(kernel):
-                raise
-            kernel = _wrapped(name)
-            status = int(kernel(*arguments))
-        _compiled[name] = kernel
-        return status
-
-
-def _wrapped(name: str) -> Any:
-    """The kernel under Numba's compiler, its helpers before it; only the kernel is cached."""
-    from numba import njit
-
-    if not _compiled.get(""):
-        for helper, flags in _HELPERS.items():
-            globals()[helper] = njit(
-                fastmath=flags, error_model="numpy", forceinline=True
-            )(globals()[helper])
-        _compiled[""] = True
-    options: dict[str, Any] = {
-        "fastmath": {"contract"},
-        "error_model": "numpy",
-        "nogil": True,
-    }
-    try:
-        return njit(cache=True, **options)(globals()[name])
-    except RuntimeError:  # no folder to keep machine code in
-        return njit(**options)(globals()[name])
-
-
-def _forgotten(kernel: Any) -> bool:
-    """Delete what Numba keeps of a kernel; False where there was nothing."""
-    folder = getattr(kernel.stats, "cache_path", None)
-    if not folder:
-        return False
-    found = False
-    for path in Path(folder).glob(f"*.{kernel.__name__}-*.nb?"):
-        if path.name.startswith(f"{Path(__file__).stem}."):
-            path.unlink(missing_ok=True)
-            found = True
-    return found
+        if numba.config.DISABLE_JIT:
+            return globals()[name]
+        if name not in _compiled:
+            code = _MachineCode(name, tuple(map(numba.typeof, arguments)))
+            kernel = code.load()
+            if kernel is None:
+                with _turn():
+                    kernel = code.load() or code.make()
+            _compiled[name] = kernel
+        return _compiled[name]
 
 
 def _borrow(size: int) -> Any:
@@ -585,6 +557,180 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+# ------------------------------------------------------------------ machine code
+
+
+class _MachineCode:
+    """What Numba makes of a kernel, kept in a file that is checked before it is loaded.
+
+    The file is in __pycache__ beside this one; where that can't be written, in the user's cache
+    folder. It starts with the sha256 of the rest, which starts with the sha256 of all that the
+    code depends on: a file that is damaged or does not fit is made anew.
+    """
+
+    def __init__(self, name: str, signature: tuple[Any, ...]) -> None:
+        numba = importlib.import_module("numba")
+        registry = importlib.import_module("numba.core.registry")
+        self.name = name
+        self.signature = signature
+        self.target = registry.cpu_target.target_context
+        where = [__name__, sys.version, np.__version__, numba.__version__]
+        where += self.target.codegen().magic_tuple()
+        where += sorted(f"{k}={v}" for k, v in os.environ.items() if k[:6] == "NUMBA_")
+        what: list[Any] = [where, str(signature)]
+        for function in (name, *_HELPERS, "_compiled_by_numba"):
+            found = globals()[function]
+            code = getattr(found, "py_func", found).__code__
+            used = [(n, globals().get(n)) for n in code.co_names]
+            numbers = [u for u in used if isinstance(u[1], int | float | np.generic)]
+            what += [sorted(_HELPERS.get(function, ())), numbers]
+            what += [code.co_code, code.co_consts, code.co_names]
+        self.key = _sha256(repr(what).encode())
+        self.paths = _paths(f"{name}-{_sha256(repr(where).encode()).hex()[:16]}")
+
+    def load(self) -> Any:
+        """The kernel of an earlier run; None where none is kept that is whole and fits."""
+        binding = importlib.import_module("llvmlite.binding")
+        compiler = importlib.import_module("numba.core.compiler")
+        locks = importlib.import_module("numba.core.compiler_lock")
+        runtime = importlib.import_module("numba.core.runtime")
+        for path in self.paths:
+            with contextlib.suppress(Exception):
+                content = _read(path)
+                if content[:32] != _sha256(content[32:]) or content[32:64] != self.key:
+                    continue
+                symbols, parts = pickle.loads(content[64:])
+                with locks.global_compiler_lock:
+                    runtime.rtsys.initialize(self.target)
+                    if all(map(binding.address_of_symbol, symbols)):
+                        result = compiler.CompileResult._rebuild(self.target, *parts)
+                        return result.entry_point
+        return None
+
+    def make(self) -> Any:
+        """The kernel, compiled now and kept for later runs where there is a place for it."""
+        serialize = importlib.import_module("numba.core.serialize")
+        result = _compiled_by_numba(self.name, self.signature, self.key.hex()[:16])
+        with contextlib.suppress(Exception):
+            module = result.library._final_module
+            values = (*module.functions, *module.global_variables)
+            symbols = [v.name for v in values if v.is_declaration]
+            symbols = [s for s in symbols if not s.startswith("llvm.")]
+            if not result.library.has_dynamic_globals:
+                rest = self.key + serialize.dumps((symbols, result._reduce()))
+                _write(self.paths, _sha256(rest) + rest)
+        return result.entry_point
+
+
+def _compiled_by_numba(name: str, signature: tuple[Any, ...], stamp: str) -> Any:
+    """Compile a kernel after its helpers; the stamp sets its symbols apart from all others."""
+    from numba import njit
+
+    for helper, flags in _HELPERS.items():
+        function = globals()[helper]
+        if not hasattr(function, "py_func"):
+            function.__qualname__ = f"{helper}_{stamp}"
+            globals()[helper] = njit(
+                fastmath=flags, error_model="numpy", forceinline=True
+            )(function)
+    function = globals()[name]
+    function.__qualname__ = f"{name}_{stamp}"
+    kernel = njit(fastmath={"contract"}, error_model="numpy", nogil=True)(function)
+    kernel.compile(signature)
+    return kernel.overloads[signature]
+
+
+def _paths(name: str) -> list[str]:
+    """Where machine code may be: beside this file, or in the user's cache folder."""
+    module = sys.modules.get(__name__)
+    if module is None or vars(module) is not globals() or "__file__" not in globals():
+        return []  # Numba finds the module of what it loads by its name
+    file = os.path.abspath(__file__)
+    stem = os.path.splitext(os.path.basename(file))[0]
+    beside = os.path.join(os.path.dirname(file), "__pycache__")
+    paths = [os.path.join(beside, f"{stem}.{name}.machine")]
+    bases = {"darwin": "~/Library/Caches", "win32": os.environ.get("LOCALAPPDATA")}
+    base = bases.get(sys.platform) or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    told = os.environ.get("GRADC_CACHE_DIR")
+    folder = os.path.abspath(told) if told else os.path.expanduser(f"{base}/gradc")
+    if os.path.isabs(folder):
+        own = _sha256(os.fsencode(file)).hex()[:16]
+        paths.append(os.path.join(folder, "machine", f"{stem}.{own}.{name}.machine"))
+    return paths
+
+
+def _read(path: str) -> bytes:
+    """The content of a file that belongs to the user, to root or to this module's owner."""
+    owners = {0, getattr(os, "geteuid", int)()}
+    with contextlib.suppress(OSError):
+        owners.add(os.stat(__file__).st_uid)
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_uid not in owners:
+            raise PermissionError(path)
+        with contextlib.suppress(OSError):
+            os.utime(path)  # it was used now
+        return file.read()
+
+
+def _write(paths: list[str], content: bytes) -> None:
+    """Write to the first of the places that takes it; others see all of it or nothing."""
+    for path in paths:
+        folder = os.path.dirname(path)
+        is_private = os.path.basename(folder) == "machine"
+        new = f"{path}.{os.getpid()}"
+        try:
+            if is_private:
+                os.makedirs(os.path.dirname(folder), 0o700, exist_ok=True)
+            if not os.path.isdir(folder):
+                os.mkdir(folder, 0o700 if is_private else 0o777)
+            for left in os.scandir(folder):
+                if left.path.startswith(f"{path}."):
+                    os.unlink(left)  # of a process that was killed
+            with open(new, "xb") as file:
+                file.write(content)
+            os.replace(new, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(new)
+            continue
+        if is_private:
+            _trim(folder)
+        return
+
+
+def _trim(folder: str) -> None:
+    """Delete what was not used for longest, down to GRADC_CACHE_MAX_BYTES, or 1 GiB."""
+    room = int(os.environ.get("GRADC_CACHE_MAX_BYTES") or 2**30)
+    files = [(entry.stat(), entry.path) for entry in os.scandir(folder)]
+    for found, path in sorted(files, key=lambda f: -f[0].st_mtime):
+        room -= found.st_size
+        if room < 0:
+            os.unlink(path)
+
+
+@contextlib.contextmanager
+def _turn() -> Iterator[None]:
+    """Meanwhile no other process compiles this module; waits for one, a minute at most."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError, NameError):
+            fcntl = importlib.import_module("fcntl")
+            file = stack.enter_context(open(__file__, "rb"))
+            until = time.monotonic() + 60.0
+            while time.monotonic() < until:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(0.05)
+        yield
+
+
+def _sha256(content: bytes) -> bytes:
+    import hashlib
+
+    return hashlib.sha256(content).digest()
 
 
 # ------------------------------------------------------------------------ inputs
