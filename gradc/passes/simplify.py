@@ -22,13 +22,23 @@ from gradc.graph import (
     rebuild,
     replace_outputs,
 )
-from gradc.ops.basic import broadcast, constant, dim, reduce_sum, reshape, transpose
+from gradc.ops.basic import (
+    broadcast,
+    constant,
+    dim,
+    reduce_sum,
+    reshape,
+    transpose,
+)
 from gradc.ops.functions import convert, number
 from gradc.ops.registry import Op, lookup
-from gradc.types import Shape, size_of
+from gradc.passes.ranges import Ranges
+from gradc.types import Shape, int64, is_nonnegative, size_of
 
 __all__ = ["scalar_value", "simplify"]
 
+EXACT_HALF = 2048
+"""Whole numbers up to this are exact in float16."""
 MAX_STEPS = 1000
 """Rewrites that one node of the graph may set off; rules that end don't come near it."""
 
@@ -52,6 +62,7 @@ class _Settled:
     def __init__(self) -> None:
         self.tensors: dict[Tensor, Tensor] = {}
         self.rules: dict[Op, tuple[Rule, ...]] = {}
+        self.ranges = Ranges(trust=True)
 
     def settle(self, start: Node) -> None:
         """Simplify a node whose operands are settled, and what its rules answer."""
@@ -97,8 +108,16 @@ class _Settled:
         rules = self.rules.get(op)
         if rules is None:
             shared = ELEMENTWISE if op.elementwise else ()
-            rules = self.rules[op] = (*RULES.get(op.name, ()), *shared)
+            rules = self.rules[op] = (
+                *RULES.get(op.name, ()),
+                *[_bound(rule, self.ranges) for rule in RANGED.get(op.name, ())],
+                *shared,
+            )
         return rules
+
+
+def _bound(rule: RangedRule, ranges: Ranges) -> Rule:
+    return lambda node: rule(node, ranges)
 
 
 # ------------------------------------------------------------------------ constants
@@ -122,26 +141,29 @@ def _filled(value: Any, like: Tensor) -> Tensor:
 
 
 def fold(node: Node) -> Tensor | None:
-    """op(constants of rank 0) -> constant."""
-    if not node.inputs or node.out.ndim or node.op.name in ("stop_gradient",):
+    """op(constants of rank 0) -> constant; one whose evaluation fails is left to fail at a call."""
+    if not node.inputs or node.outputs[0].type.shape:
         return None
-    if any(t.op is not constant for t in node.inputs):
+    for t in node.inputs:
+        if t.node.op is not constant:
+            return None
+    values = [t.attrs.value.array for t in node.inputs]
+    try:
+        with np.errstate(all="ignore"):
+            value = node.op.evaluate(*values, **node.attrs.as_dict())
+    except (ValueError, ArithmeticError):  # an integer to a negative power
         return None
-    with np.errstate(all="ignore"):
-        value = node.op.evaluate(
-            *(t.attrs.value.array for t in node.inputs), **node.attrs.as_dict()
-        )
     data = Data(np.asarray(value, dtype=node.out.dtype.name))
     return constant(value=data, weak=node.out.type.weak)
 
 
 def fold_cast(node: Node) -> Tensor | None:
-    """cast(dim) -> dim of that dtype; cast(cast) of a widening -> one cast; a cast to itself -> x."""
+    """cast(dim) -> dim of that dtype; cast(broadcast) -> broadcast(cast); a cast to itself -> x."""
     x = node.inputs[0]
     dtype, weak = node.out.dtype, node.out.type.weak
     if x.type == node.out.type:
         return x
-    if x.op is dim and not weak and x.dtype.is_integer and dtype.is_float:
+    if x.op is dim and not weak and x.dtype is int64 and dtype.is_float:
         return dim(value=x.attrs.value, dtype=dtype, weak=False)
     if x.op is broadcast and not weak:
         inner = convert(x.inputs[0], dtype)
@@ -295,7 +317,7 @@ def lift_broadcast(node: Node) -> Tensor | None:
         return None
     along: set[int] | None = None
     for t in inputs:
-        if t.op is not broadcast:
+        if t.node.op is not broadcast:
             return None
         own = set(t.attrs.along)
         along = own if along is None else along & own
@@ -378,7 +400,8 @@ def compose_reshape(node: Node) -> Tensor | None:
 
 
 def compose_sum(node: Node) -> Tensor | None:
-    """sum(sum(x)) -> one sum; sum(broadcast(x)) -> x * n; sum(-x) -> -sum(x); no axes -> x."""
+    """sum(sum(x)) -> one sum; sum(-x) -> -sum(x); no axes -> x; the sum of a product of matrices
+    -> another product."""
     axes = node.attrs.axes
     x = node.inputs[0]
     if not axes:
@@ -394,25 +417,38 @@ def compose_sum(node: Node) -> Tensor | None:
         left = [k for k in range(len(perm)) if k not in gone]
         order = [left.index(perm[k]) for k in range(len(perm)) if k not in axes]
         return transpose(summed, perm=tuple(order))
-    if x.op is broadcast and x.dtype.is_inexact:
-        along = set(x.attrs.along)
-        shared = tuple(k for k in axes if k in along)
-        if not shared:
-            return None
-        count = size_of(x.shape[k] for k in shared)
-        inner = _without(x, shared)
-        rest = tuple(
-            k - sum(1 for s in shared if s < k) for k in axes if k not in shared
-        )
-        if scalar_value(x) == 0:
-            return _filled(0, node.out)
-        summed = reduce_sum(inner, axes=rest) if rest else inner
-        return summed * convert_size(count, summed)
     if x.op.name == "contract":
         return sum_contract(x, axes)
     if x.op.name == "negative":
         return -reduce_sum(x.inputs[0], axes=axes)
     return None
+
+
+def sum_broadcast(node: Node, ranges: Ranges) -> Tensor | None:
+    """sum(broadcast(x)) -> x * n. The sum of no elements is 0, also of an x like 1 / n."""
+    axes = node.attrs.axes
+    x = node.inputs[0]
+    if x.op is not broadcast or not x.dtype.is_inexact:
+        return None
+    shared = tuple(k for k in axes if k in x.attrs.along)
+    if not shared:
+        return None
+    if scalar_value(x) == 0:
+        return _filled(0, node.out)
+    count = size_of(x.shape[k] for k in shared)
+    if count == 0:
+        return _filled(0, node.out)
+    if x.dtype.bits == 16 and not (isinstance(count, int) and count <= EXACT_HALF):
+        return None  # the product would round or overflow where the sum does not
+    inner = _without(x, shared)
+    rest = tuple(k - sum(1 for s in shared if s < k) for k in axes if k not in shared)
+    summed = reduce_sum(inner, axes=rest) if rest else inner
+    size = convert_size(count, summed)
+    if is_nonnegative(count - 1) or ranges.of(inner).finite:
+        return summed * size
+    strong = lookup("pull")
+    assert strong is not None
+    return strong(size, summed)
 
 
 def convert_size(count: Any, like: Tensor) -> Tensor:
@@ -459,8 +495,7 @@ def sum_contract(x: Tensor, axes: tuple[int, ...]) -> Tensor | None:
 
 
 def absorb_into_contract(node: Node) -> Tensor | None:
-    """contract(transpose(a), b) -> relabelled; contract(broadcast(a), b) -> without the label,
-    times its length where it was contracted, the other side summed over it first."""
+    """contract(transpose(a), b) -> relabelled."""
     attrs = node.attrs
     inputs, labels = list(node.inputs), [attrs.lhs, attrs.rhs]
     for side in (0, 1):
@@ -472,24 +507,48 @@ def absorb_into_contract(node: Node) -> Tensor | None:
                 own[source] = labels[side][k]
             inputs[side], labels[side] = x.inputs[0], tuple(own)
             return node.op(*inputs, lhs=labels[0], rhs=labels[1], out=attrs.out)
-        if x.op is broadcast:
-            other = labels[1 - side]
-            drop = [k for k in x.attrs.along if labels[side][k] in other]
-            if not drop:
-                continue
-            dropped = {labels[side][k] for k in drop}
-            inputs[side] = _without(x, tuple(drop))
-            labels[side] = tuple(v for k, v in enumerate(labels[side]) if k not in drop)
-            lone = tuple(
-                k for k, v in enumerate(other) if v in dropped and v not in attrs.out
-            )
-            if lone:
-                inputs[1 - side] = reduce_sum(inputs[1 - side], axes=lone)
-                labels[1 - side] = tuple(
-                    v for k, v in enumerate(other) if k not in lone
-                )
-            return node.op(*inputs, lhs=labels[0], rhs=labels[1], out=attrs.out)
     return None
+
+
+def absorb_broadcast(node: Node, ranges: Ranges) -> Tensor | None:
+    """contract(broadcast(a), b) -> without the label, the other side summed over it first where it
+    is contracted. A product of no elements is 0, also of an a like 1 / n."""
+    attrs = node.attrs
+    inputs, labels = list(node.inputs), [attrs.lhs, attrs.rhs]
+    for side in (0, 1):
+        x, other = inputs[side], labels[1 - side]
+        if x.op is not broadcast:
+            continue
+        drop = [k for k in x.attrs.along if labels[side][k] in other]
+        if not drop:
+            continue
+        dropped = {labels[side][k] for k in drop}
+        lone = tuple(
+            k for k, v in enumerate(other) if v in dropped and v not in attrs.out
+        )
+        count = size_of(inputs[1 - side].shape[k] for k in lone)
+        if not is_nonnegative(count - 1) and not ranges.of(x).finite:
+            continue
+        inputs[side] = _without(x, tuple(drop))
+        labels[side] = tuple(v for k, v in enumerate(labels[side]) if k not in drop)
+        if lone:
+            inputs[1 - side] = reduce_sum(inputs[1 - side], axes=lone)
+            labels[1 - side] = tuple(v for k, v in enumerate(other) if k not in lone)
+        return node.op(*inputs, lhs=labels[0], rhs=labels[1], out=attrs.out)
+    return None
+
+
+def number_labels(node: Node) -> Tensor | None:
+    """contract with labels 0, 1, ... in the order in which they appear: equal ones are merged."""
+    attrs = node.attrs
+    order = {v: k for k, v in enumerate(dict.fromkeys((*attrs.lhs, *attrs.rhs)))}
+    lhs, rhs, out = (
+        tuple([order[v] for v in labels])
+        for labels in (attrs.lhs, attrs.rhs, attrs.out)
+    )
+    if (lhs, rhs) == (attrs.lhs, attrs.rhs):
+        return None
+    return node.op(*node.inputs, lhs=lhs, rhs=rhs, out=out)
 
 
 def contract_to_multiply(node: Node) -> Tensor | None:
@@ -513,6 +572,7 @@ def contract_to_multiply(node: Node) -> Tensor | None:
 
 
 Rule: TypeAlias = "Callable[[Node], Tensor | None]"
+RangedRule: TypeAlias = "Callable[[Node, Ranges], Tensor | None]"
 
 ELEMENTWISE: tuple[Rule, ...] = (fold, lift_broadcast)
 RULES: Mapping[str, tuple[Rule, ...]] = {
@@ -531,5 +591,9 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "transpose": (compose_transpose,),
     "reshape": (compose_reshape,),
     "reduce_sum": (compose_sum,),
-    "contract": (contract_to_multiply, absorb_into_contract),
+    "contract": (contract_to_multiply, absorb_into_contract, number_labels),
+}
+RANGED: Mapping[str, tuple[RangedRule, ...]] = {
+    "reduce_sum": (sum_broadcast,),
+    "contract": (absorb_broadcast,),
 }
