@@ -12,7 +12,7 @@ from gradc.graph import Graph, Tensor
 from gradc.ops.evaluator import bind_sizes
 from gradc.types import Dim, evaluate_dim, symbols_of
 
-__all__ = ["ATTEMPTS", "draw", "sizes_for"]
+__all__ = ["ATTEMPTS", "draw", "index_bounds", "sizes_for"]
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -48,7 +48,7 @@ def draw(
     """
     rng = np.random.default_rng([seed, attempt])
     sizes = sizes_for(graph, given, attempt, rng)
-    bounds = _index_bounds(graph)
+    bounds = index_bounds(graph)
     feeds: dict[Tensor, Array] = {}
     for tensor in graph.inputs:
         if tensor in given:
@@ -131,7 +131,7 @@ def _completed(
     return None if any(evaluate_dim(d, sizes) < 0 for d in dims) else sizes
 
 
-def _index_bounds(graph: Graph) -> dict[Tensor, list[Dim]]:
+def index_bounds(graph: Graph) -> dict[Tensor, list[Dim]]:
     """For integer inputs that index an axis, as they are or rearranged: the axes' lengths."""
     bounds: dict[Tensor, list[Dim]] = {}
     pending: list[tuple[Tensor, Dim]] = []

@@ -21,24 +21,28 @@ from gradc.emit.module import (
     Entry,
     Field,
     Module,
+    Pair,
     Record,
     Target,
     fields_of,
     render,
 )
 from gradc.emit.names import plain
+from gradc.emit.selftest import SelfTest
 from gradc.emit.symbols import put_sizes, retyped, symbols_in_order
-from gradc.errors import OptionError, SourceError, UnsupportedError
+from gradc.errors import OptionError, ShapeError, SourceError, UnsupportedError
 from gradc.frontends.gc import parse
 from gradc.graph import Graph, Output, Request, Tensor
 from gradc.ops.basic import input_
 from gradc.passes.expand import expand, strip_identities
 from gradc.passes.merge import merge
 from gradc.passes.simplify import simplify
+from gradc.passes.split import split
 from gradc.passes.zeros import relax_pulls
 from gradc.runtime.cache import Store, Stored
 from gradc.runtime.key import CacheKey, fingerprint
 from gradc.runtime.load import load_code, load_text
+from gradc.types import TensorType, evaluate_dim
 
 if TYPE_CHECKING:
     from gradc.schedule.program import Program
@@ -412,7 +416,7 @@ class CompiledModule:
             return getattr(self.__dict__["module"], name)
         except (KeyError, AttributeError):
             hint = ""
-            if name in ("value_and_gradients", "objective"):
+            if name in ("value_and_gradients", "forward", "backward", "objective"):
                 hint = ": the graph asks for no gradients"
             raise AttributeError(f"the module has no {name}{hint}") from None
 
@@ -509,8 +513,10 @@ def _module(made: Plan, output: str) -> Module:
     """What the module of a plan holds."""
     graph, options = made.graph, made.options
     entries = [_run_entry(graph)]
+    pair = None
     if made.request is not None:
-        entries.append(_gradient_entry(made))
+        entry, pair = _gradient_entries(made)
+        entries.append(entry)
     source = graph.source
     name = source.name if source is not None and source.name != "<string>" else ""
     stem = Path(name or f"{graph.name}.gc").stem
@@ -540,6 +546,8 @@ def _module(made: Plan, output: str) -> Module:
         objective=options.wrap == "scipy",
         embed=embed,
         data_name=f"{Path(output).stem}.npz",
+        pair=pair,
+        selftest=_selftest(made) if pair is not None and pair.backward.ys else None,
     )
 
 
@@ -601,7 +609,8 @@ def _run_entry(graph: Graph) -> Entry:
     )
 
 
-def _gradient_entry(made: Plan) -> Entry:
+def _gradient_entries(made: Plan) -> tuple[Entry, Pair]:
+    """`value_and_gradients`, and the same in two halves."""
     request, gradients = made.request, made.gradients
     assert request is not None and gradients is not None
     ys = [Output(_value_name(made.graph, y, k), y) for k, y in enumerate(request.ys)]
@@ -625,23 +634,100 @@ def _gradient_entry(made: Plan) -> Entry:
         (o.name, y.type.with_dtype(y.dtype) if y.dtype.is_inexact else None)
         for o, y in zip(ys, request.ys, strict=True)
     )
+    seeds = [
+        None if t is None else input_(name=f"grad_{name}", type=t, default=None)
+        for name, t in named
+    ]
+    bars = adjoint(replace(request, grad_ys=tuple(seeds))).tensors
+    given = [replace(o, tensor=g) for o, g in zip(xs, bars, strict=True)]
+    inputs = (*made.graph.inputs, *(s for s in seeds if s is not None))
+    defaults = [
+        Output(f"grad_{name}", g)
+        for (name, _), g in zip(named, request.grad_ys, strict=True)
+        if g is not None
+    ]
+    records = [("Values", texts[0], ys), ("Gradients", texts[1], given)]
+    whole = _entry(
+        "seeded",
+        "value_and_gradients() for given cotangents of the ys.",
+        replace(made.graph, inputs=inputs),
+        [records[0], ("", "", defaults), records[1]],
+    )
+    pair = _pair(whole, len(made.graph.inputs), request, doc, named)
     seeded = None
     if named and not _is_scaled(entry, request):
-        seeds = [
-            None if t is None else input_(name=f"grad_{name}", type=t, default=None)
-            for name, t in named
-        ]
-        bars = adjoint(replace(request, grad_ys=tuple(seeds))).tensors
-        inputs = (*made.graph.inputs, *(s for s in seeds if s is not None))
-        given = [replace(o, tensor=g) for o, g in zip(xs, bars, strict=True)]
-        seeded = _entry(
-            "seeded",
-            "value_and_gradients() for given cotangents of the ys.",
-            replace(made.graph, inputs=inputs),
-            [("Values", texts[0], ys), ("Gradients", texts[1], given)],
-        )
-        seeded = replace(seeded, ys=named)
-    return replace(entry, ys=named, seeded=seeded)
+        seeded = replace(whole, records=(whole.records[0], whole.records[2]), ys=named)
+    return replace(entry, ys=named, seeded=seeded), pair
+
+
+def _pair(
+    whole: Entry,
+    count: int,
+    request: Request,
+    doc: str,
+    ys: tuple[tuple[str, TensorType | None], ...],
+) -> Pair:
+    """The halves of an entry whose inputs but the first `count` are cotangents.
+
+    Its records are the values, the request's own cotangents and the gradients.
+    """
+    values, defaults, gradients = whole.records
+    graph = whole.graph
+    halves = split(
+        graph, len(values.fields) + len(defaults.fields), graph.inputs[count:]
+    )
+    outputs = halves.forward.outputs
+    kept = outputs[len(outputs) - len(halves.kept) :]
+    labels = iter(f.name for f in defaults.fields)
+    residuals = (*(Field(str(o.name), o.tensor) for o in kept), *defaults.fields)
+    bars = halves.backward.outputs
+    bar_fields = tuple(
+        replace(f, tensor=o.tensor) for f, o in zip(gradients.fields, bars, strict=True)
+    )
+    names = [t.attrs.name for t in halves.forward.inputs]
+    return Pair(
+        Entry(
+            "forward",
+            halves.forward,
+            (values, Record("Residuals", "", residuals)),
+            f"{_and(f.name for f in values.fields)}, and what backward() needs.",
+        ),
+        Entry(
+            "backward",
+            halves.backward,
+            (replace(gradients, fields=bar_fields),),
+            "The gradients of value_and_gradients(), from what forward() kept.",
+            ys,
+        ),
+        tuple(names.index(n) for n in halves.held),
+        halves.kept,
+        tuple(None if g is None else next(labels) for g in request.grad_ys)
+        if defaults.fields
+        else (),
+    )
+
+
+def _selftest(made: Plan) -> SelfTest | None:
+    """What a module's self-test draws; None where no small sizes suit the graph."""
+    from gradc.draw import index_bounds, sizes_for
+
+    assert made.gradients is not None
+    graph, flow = made.graph, made.gradients.plan
+    try:
+        sizes = sizes_for(graph, {})
+    except ShapeError:
+        return None
+    bounds = index_bounds(graph)
+    limits = [
+        min([4, *(evaluate_dim(d, sizes) for d in bounds.get(t, ()))])
+        for t in graph.inputs
+    ]
+    return SelfTest(
+        tuple(tuple(evaluate_dim(d, sizes) for d in t.shape) for t in graph.inputs),
+        tuple(max(limit, 1) for limit in limits),
+        any(n.op.name in ("cholesky", "eigh") for n in flow.wanted),
+        any(c.reason in ("stop_gradient", "stop") for c in flow.cuts),
+    )
 
 
 def _is_scaled(entry: Entry, request: Request) -> bool:

@@ -31,6 +31,12 @@ N bytes of memory beyond the results.
 
 value_and_gradients: 4 * N**3 + 45 * N**2 + 22 * N + ((N**3) // 3) + 41 flops, 296 *
 N**2 + 104 * N + 56 bytes moved, 96 * N**2 + 32 * N bytes of memory beyond the results.
+
+forward: 24 * N**2 + 15 * N + ((N**3) // 3) + 33 flops, 64 * N**2 + 56 * N + 48 bytes
+moved, 8 * N**2 + 8 * N bytes of memory beyond the results.
+
+backward: 4 * N**3 + 30 * N**2 + 8 * N + 9 flops, 216 * N**2 + 72 * N + 80 bytes moved,
+64 * N**2 + 16 * N bytes of memory beyond the results.
 """
 
 from __future__ import annotations
@@ -58,7 +64,10 @@ __all__ = [
     "Gradients",
     "Objective",
     "Outputs",
+    "Residuals",
     "Values",
+    "backward",
+    "forward",
     "objective",
     "run",
     "value_and_gradients",
@@ -144,6 +153,18 @@ class Gradients(NamedTuple):
     log_amplitude: np.float64
     log_length: np.float64
     log_noise: np.float64
+
+
+class Residuals(NamedTuple):
+    """What backward() needs of a call of forward()."""
+
+    residual_0: np.float64
+    residual_1: npt.NDArray[np.float64]
+    noise: np.float64
+    L: npt.NDArray[np.float64]
+    residual_4: npt.NDArray[np.float64]
+    t: npt.NDArray[np.float64]
+    N: int
 
 
 # ------------------------------------------------------------------ entry points
@@ -297,6 +318,161 @@ def value_and_gradients(
         Values(loss[()]),
         Gradients(log_amplitude_bar[()], log_length_bar[()], log_noise_bar[()]),
     )
+
+
+def forward(
+    t: npt.ArrayLike,
+    y: npt.ArrayLike,
+    t_new: npt.ArrayLike,
+    log_amplitude: float,
+    log_length: float,
+    log_noise: float,
+    *,
+    out: tuple[Values, Residuals] | None = None,
+    threads: int = 1,
+) -> tuple[Values, Residuals]:
+    """loss, and what backward() needs.
+
+    The residuals have `t` by reference, where given in the declared type: what is
+    written there before backward() changes its result. The rest is fresh memory;
+    residuals may be used again. `out` is not read where they have inputs or sizes.
+    `out` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads` is at least 1; BLAS uses no more, all else one.
+    """
+    if threads != 1:
+        _threads(threads)
+    t_, y_, t_new_, log_amplitude_, log_length_, log_noise_, N, M = _inputs(
+        t, y, t_new, log_amplitude, log_length, log_noise
+    )
+    if out is None:
+        loss: Any = np.empty(())
+        residual_0: Any = np.empty(())
+        residual_1 = np.empty((N, N))
+        noise: Any = np.empty(())
+        L = np.empty((N, N))
+        residual_4 = np.empty((N, 1))
+    else:
+        loss, residual_0, residual_1, noise, L, residual_4 = _places(
+            _flat(out, (1, 5), 2),
+            (
+                ("loss", np.float64, ()),
+                ("residual_0", np.float64, ()),
+                ("residual_1", np.float64, (N, N)),
+                ("noise", np.float64, ()),
+                ("L", np.float64, (N, N)),
+                ("residual_4", np.float64, (N, 1)),
+            ),
+            (t_, y_, t_new_),
+        )
+    arena = _borrow(8 * ((N + 7) // 8) + 8 * ((N**2 + 7) // 8) + 16)
+    status = _kernel(
+        "_forward",
+        (
+            N,
+            M,
+            t_,
+            y_,
+            t_new_,
+            log_amplitude_,
+            log_length_,
+            log_noise_,
+            loss,
+            residual_0,
+            residual_1,
+            noise,
+            L,
+            residual_4,
+            arena,
+        ),
+        threads,
+    )
+    _give_back(arena)
+    if status:
+        raise _failure("_forward", status)
+    if out is not None:
+        given = _flat(out, (1, 5), 2)
+        results = _delivered(
+            given, [loss[()], residual_0[()], residual_1, noise[()], L, residual_4]
+        )
+        results += [t_, N]
+        return Values(*results[0:1]), Residuals(*results[1:])
+    return (
+        Values(loss[()]),
+        Residuals(residual_0[()], residual_1, noise[()], L, residual_4, t_, N),
+    )
+
+
+def backward(
+    residuals: Residuals,
+    grad_ys: Any = None,
+    *,
+    out: Gradients | None = None,
+    threads: int = 1,
+) -> Gradients:
+    """The gradients of value_and_gradients(), from what forward() kept.
+
+    `grad_ys` has a cotangent for each y, None for ones.
+    `out` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads` is at least 1; BLAS uses no more, all else one.
+    """
+    if threads != 1:
+        _threads(threads)
+    *items, N = _residuals(residuals)
+    residual_0_, residual_1_, noise_, L_, residual_4_, t_ = _arrays(
+        items,
+        (
+            ("residual_0", np.float64, ()),
+            ("residual_1", np.float64, (N, N)),
+            ("noise", np.float64, ()),
+            ("L", np.float64, (N, N)),
+            ("residual_4", np.float64, (N, 1)),
+            ("t", np.float64, (N,)),
+        ),
+    )
+    (grad_loss_,) = _seeds(grad_ys, (("loss", np.float64, ()),))
+    if out is None:
+        log_amplitude_bar: Any = np.empty(())
+        log_length_bar: Any = np.empty(())
+        log_noise_bar: Any = np.empty(())
+    else:
+        log_amplitude_bar, log_length_bar, log_noise_bar = _places(
+            _flat(out, (3,)),
+            (
+                ("log_amplitude", np.float64, ()),
+                ("log_length", np.float64, ()),
+                ("log_noise", np.float64, ()),
+            ),
+            (t_, residual_1_, L_, residual_4_),
+        )
+    arena = _borrow(16 * ((N + 7) // 8) + 24 * ((N**2 + 7) // 8) + 16)
+    status = _kernel(
+        "_backward",
+        (
+            N,
+            t_,
+            residual_0_,
+            residual_1_,
+            noise_,
+            L_,
+            residual_4_,
+            grad_loss_,
+            log_amplitude_bar,
+            log_length_bar,
+            log_noise_bar,
+            arena,
+        ),
+        threads,
+    )
+    _give_back(arena)
+    if status:
+        raise _failure("_backward", status)
+    if out is not None:
+        given = _flat(out, (3,))
+        results = _delivered(
+            given, [log_amplitude_bar[()], log_length_bar[()], log_noise_bar[()]]
+        )
+        return Gradients(*results)
+    return Gradients(log_amplitude_bar[()], log_length_bar[()], log_noise_bar[()])
 
 
 class Objective:
@@ -725,6 +901,204 @@ def _value_and_gradients(
             noise_bar = _add(noise_bar, t43 * np.float64(i == j))
     log_amplitude_bar[()] = total3 * 2.0
     log_length_bar[()] = _pull(total4, t4)
+    log_noise_bar[()] = _pull(noise_bar, noise) * 2.0
+    return 0
+
+
+def _forward(
+    N: int,
+    M: int,
+    t: F1,
+    y: F1,
+    t_new: F1,
+    log_amplitude: float,
+    log_length: float,
+    log_noise: float,
+    loss: F0,
+    residual_0: F0,
+    residual_1: F2,
+    noise: F0,
+    L: F2,
+    residual_4: F2,
+    arena: F1,
+) -> int:
+    arena_int64 = arena.view(np.int64)
+    slots = arena_int64[:16]
+    t13 = arena[8 * ((N + 7) // 8) + 16 : N**2 + 8 * ((N + 7) // 8) + 16].reshape(
+        (N, N)
+    )
+    t14 = arena[16 : N + 16].reshape((N, 1))
+    t2 = 2.0 * log_amplitude
+    t4 = _exp(log_length)
+    residual_0[()] = t4
+    noise2 = _exp(2.0 * log_noise)
+    noise[()] = noise2
+    # z = solve_triangular(L, y, lower=True)
+    for i in range(N):
+        t14[i, 0] = y[i]
+    # r = (a[:, None] - b) / exp(log_length)
+    # return exp(2 * log_amplitude - r**2 / 2)
+    # L = cholesky(covariance(t, t) + noise * eye(N))
+    for i in range(N):
+        for j in range(N):
+            r = (t[i] - t[j]) / t4
+            t8 = _exp(t2 - r * r / 2.0)
+            residual_1[i, j] = t8
+            t13[i, j] = t8 + noise2 * np.float64(i == j)
+    for r2 in range(N):
+        for c in range(N):
+            L[r2, c] = t13[r2, c]
+    status = _potrf(L, slots)
+    if status != 0:
+        return 1
+    for r3 in range(N):
+        if L[r3, r3] == 0.0:
+            return 2
+    for r4 in range(N):
+        for c2 in range(1):
+            residual_4[r4, c2] = t14[r4, c2]
+    _trsm(_L, _N, _N, L, residual_4, slots)
+    # loss = sum(z**2) / 2 + sum(log(diagonal(L))) + N / 2 * log(2 * pi)
+    total2 = 0.0
+    for i in range(N):
+        total2 = _add(total2, _log(L[i, i]))
+    # loss = sum(z**2) / 2 + sum(log(diagonal(L))) + N / 2 * log(2 * pi)
+    total = 0.0
+    for i in range(N):
+        total = _add(total, residual_4[i, 0] * residual_4[i, 0])
+    loss[()] = total / 2.0 + total2 + N / 2.0 * 1.8378770664093453
+    return 0
+
+
+def _backward(
+    N: int,
+    t: F1,
+    residual_0: float,
+    residual_1: F2,
+    noise: float,
+    L: F2,
+    residual_4: F2,
+    grad_loss: float,
+    log_amplitude_bar: F0,
+    log_length_bar: F0,
+    log_noise_bar: F0,
+    arena: F1,
+) -> int:
+    arena_int64 = arena.view(np.int64)
+    slots = arena_int64[:16]
+    t5 = arena[16 : N + 16].reshape((N, 1))
+    t6 = arena[8 * ((N + 7) // 8) + 16 : N + 8 * ((N + 7) // 8) + 16].reshape((N, 1))
+    t7 = arena[16 * ((N + 7) // 8) + 16 : N**2 + 16 * ((N + 7) // 8) + 16].reshape(
+        (N, N)
+    )
+    L_bar = arena[
+        16 * ((N + 7) // 8) + 8 * ((N**2 + 7) // 8) + 16 : N**2
+        + 16 * ((N + 7) // 8)
+        + 8 * ((N**2 + 7) // 8)
+        + 16
+    ].reshape((N, N))
+    t12 = arena[
+        16 * ((N + 7) // 8) + 16 * ((N**2 + 7) // 8) + 16 : N**2
+        + 16 * ((N + 7) // 8)
+        + 16 * ((N**2 + 7) // 8)
+        + 16
+    ].reshape((N, N))
+    t17 = arena[
+        16 * ((N + 7) // 8) + 8 * ((N**2 + 7) // 8) + 16 : N**2
+        + 16 * ((N + 7) // 8)
+        + 8 * ((N**2 + 7) // 8)
+        + 16
+    ].reshape((N, N))
+    t18 = arena[
+        16 * ((N + 7) // 8) + 16 * ((N**2 + 7) // 8) + 16 : N**2
+        + 16 * ((N + 7) // 8)
+        + 16 * ((N**2 + 7) // 8)
+        + 16
+    ].reshape((N, N))
+    t19 = arena[
+        16 * ((N + 7) // 8) + 8 * ((N**2 + 7) // 8) + 16 : N**2
+        + 16 * ((N + 7) // 8)
+        + 8 * ((N**2 + 7) // 8)
+        + 16
+    ].reshape((N, N))
+    t20 = arena[
+        16 * ((N + 7) // 8) + 16 * ((N**2 + 7) // 8) + 16 : N**2
+        + 16 * ((N + 7) // 8)
+        + 16 * ((N**2 + 7) // 8)
+        + 16
+    ].reshape((N, N))
+    t29 = arena[16 * ((N + 7) // 8) + 16 : N**2 + 16 * ((N + 7) // 8) + 16].reshape(
+        (N, N)
+    )
+    t3 = grad_loss * 0.5
+    t27 = 1.0 / residual_0
+    # gradients: adjoint of loss = sum(z**2) / 2 + sum(log(diagonal(L))) + N / 2 * log(2 * pi)
+    # gradients: adjoint of z = solve_triangular(L, y, lower=True)
+    for i in range(N):
+        t5[i, 0] = _pull(t3, 2.0 * residual_4[i, 0])
+    for r2 in range(N):
+        if L[r2, r2] == 0.0:
+            return 1
+    for r3 in range(N):
+        for c in range(1):
+            t6[r3, c] = t5[r3, c]
+    _trsm(_L, _T, _N, L, t6, slots)
+    _gemm(_N, _T, 1.0, t6, residual_4, 0.0, t7, slots)
+    # gradients: adjoint of loss = sum(z**2) / 2 + sum(log(diagonal(L))) + N / 2 * log(2 * pi)
+    # gradients: adjoint of L = cholesky(covariance(t, t) + noise * eye(N))
+    # gradients: adjoint of z = solve_triangular(L, y, lower=True)
+    # L = cholesky(covariance(t, t) + noise * eye(N))
+    for i in range(N):
+        for j in range(N):
+            L_bar[i, j] = -(t7[i, j] if i >= j else 0.0)
+        L_bar[i, i] += _pull(grad_loss, 1.0 / L[i, i])
+    # r = (a[:, None] - b) / exp(log_length)
+    # gradients: adjoint of return exp(2 * log_amplitude - r**2 / 2)
+    # gradients: adjoint of r = (a[:, None] - b) / exp(log_length)
+    for i in range(N):
+        for j in range(N):
+            t29[i, j] = -((t[i] - t[j]) / residual_0 * t27)
+    _gemm(_T, _N, 1.0, L, L_bar, 0.0, t12, slots)
+    # gradients: adjoint of L = cholesky(covariance(t, t) + noise * eye(N))
+    for i in range(N):
+        for j in range(N):
+            t13 = t12[i, j] if i >= j else 0.0
+            t17[i, j] = (t13 + (t13 if i > j else 0.0)) * 0.5
+    for r4 in range(N):
+        if L[r4, r4] == 0.0:
+            return 2
+    for r5 in range(N):
+        for c2 in range(N):
+            t18[r5, c2] = t17[r5, c2]
+    _trsm(_L, _T, _N, L, t18, slots)
+    for i in range(N):
+        for j in range(N):
+            t19[i, j] = t18[j, i]
+    for r6 in range(N):
+        if L[r6, r6] == 0.0:
+            return 3
+    for r7 in range(N):
+        for c3 in range(N):
+            t20[r7, c3] = t19[r7, c3]
+    _trsm(_L, _T, _N, L, t20, slots)
+    # gradients: adjoint of L = cholesky(covariance(t, t) + noise * eye(N))
+    # gradients: adjoint of return exp(2 * log_amplitude - r**2 / 2)
+    # gradients: adjoint of r = (a[:, None] - b) / exp(log_length)
+    total = 0.0
+    total2 = 0.0
+    noise_bar = 0.0
+    for i in range(N):
+        for j in range(N):
+            t22 = (t20[i, j] + t20[j, i]) * 0.5
+            t23 = _pull(t22, residual_1[i, j])
+            total = _add(total, t23)
+            t30 = _pull(
+                _pull(-(t23 * 0.5), 2.0 * ((t[i] - t[j]) / residual_0)), t29[i, j]
+            )
+            total2 = _add(total2, t30)
+            noise_bar = _add(noise_bar, t22 * np.float64(i == j))
+    log_amplitude_bar[()] = total * 2.0
+    log_length_bar[()] = _pull(total2, residual_0)
     log_noise_bar[()] = _pull(noise_bar, noise) * 2.0
     return 0
 
@@ -1166,6 +1540,18 @@ _FAILURES: dict[str, list[tuple[str, str]]] = {
         ("the matrix is singular", "L = cholesky(covariance(t, t) + noise * eye(N))"),
         ("the matrix is singular", "L = cholesky(covariance(t, t) + noise * eye(N))"),
     ],
+    "_forward": [
+        (
+            "the matrix is not positive definite",
+            "L = cholesky(covariance(t, t) + noise * eye(N))",
+        ),
+        ("the matrix is singular", "z = solve_triangular(L, y, lower=True)"),
+    ],
+    "_backward": [
+        ("the matrix is singular", "z = solve_triangular(L, y, lower=True)"),
+        ("the matrix is singular", "L = cholesky(covariance(t, t) + noise * eye(N))"),
+        ("the matrix is singular", "L = cholesky(covariance(t, t) + noise * eye(N))"),
+    ],
 }
 
 
@@ -1484,15 +1870,20 @@ def _threads(threads: Any) -> None:
 # ----------------------------------------------------------------------- results
 
 
-def _flat(out: Any, sizes: tuple[int, ...]) -> list[Any]:
-    """The arrays of `out`, which has the structure of the result; None where it has none."""
+def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
+    """The arrays of `out`, which has the structure of the result; None where it has none.
+
+    The last part of the result holds more behind its arrays.
+    """
     parts = (out,) if len(sizes) == 1 else out
     if not isinstance(parts, list | tuple) or len(parts) != len(sizes):
         raise TypeError(
-            f"out: expected a pair (values, gradients), got {type(out).__name__}"
+            f"out: expected a pair like the result, got {type(out).__name__}"
         )
     flat: list[Any] = []
     for part, size in zip(parts, sizes, strict=True):
+        if held and part is parts[-1] and isinstance(part, list | tuple):
+            part = part[:size] if len(part) == size + held else part
         if part is None:
             flat += [None] * size
         elif isinstance(part, list | tuple) and len(part) == size:
@@ -1546,6 +1937,8 @@ def _places(out: list[Any], wanted: Any, inputs: tuple[Any, ...]) -> list[Any]:
 def _seeds(grad_ys: Any, wanted: Any) -> list[Any]:
     """The cotangents of the ys by (name, dtype, shape), ones where `grad_ys` has None."""
     given = grad_ys if isinstance(grad_ys, list | tuple) else [grad_ys]
+    if grad_ys is None:
+        given = [None] * len(wanted)
     if len(given) != len(wanted):
         raise ValueError(
             f"grad_ys: expected {len(wanted)} entries, one a y, got {len(given)}"
@@ -1594,3 +1987,146 @@ def _delivered(out: list[Any], results: list[Any]) -> list[Any]:
                 array[...] = result
             delivered.append(array)
     return delivered
+
+
+def _residuals(residuals: Any) -> Any:
+    """What forward() returned, or fields like it."""
+    if not isinstance(residuals, Residuals):
+        found = type(residuals).__name__
+        raise TypeError(f"residuals: expected the Residuals of forward(), got {found}")
+    return residuals
+
+
+def _arrays(residuals: Any, wanted: Any) -> list[Any]:
+    """The arrays of residuals, checked against their (name, dtype, shape)."""
+    arrays = []
+    for residual, (name, dtype, shape) in zip(residuals, wanted, strict=True):
+        array = np.asarray(residual)
+        if array.dtype != dtype or array.shape != shape:
+            expected = f"{np.dtype(dtype)} of shape {shape}"
+            got = f"{array.dtype} of shape {array.shape}"
+            raise ValueError(f"residuals: {name}: expected {expected}, got {got}")
+        arrays.append(_array(name, array, np.dtype(dtype), len(shape))[()])
+    return arrays
+
+
+# --------------------------------------------------------------------- self-test
+
+_DRAWN: dict[str, tuple[tuple[int, ...], int]] = {
+    "t": ((3,), 4),
+    "y": ((3,), 4),
+    "t_new": ((4,), 4),
+    "log_amplitude": ((), 4),
+    "log_length": ((), 4),
+    "log_noise": ((), 4),
+}
+_BY: list[str | None] = ["log_amplitude", "log_length", "log_noise"]
+_RANGES = [(-2.0, 2.0), (0.1, 0.9), (0.5, 2.0), (1.5, 4.0), (-0.9, -0.1)]
+
+
+def _selftest() -> int:
+    """Check every gradient against central differences; 1 where one is wrong."""
+    why = ""
+    for low, high in _RANGES:
+        rng = np.random.default_rng(0)
+        data = {name: _draw(rng, name, low, high) for name in _DRAWN}
+        try:
+            values = value_and_gradients(**data)[0]
+        except (ValueError, IndexError) as error:
+            why = str(error)
+            continue
+        if all(np.isfinite(value).all() for value in values):
+            break
+        why = "a value is not finite"
+    else:
+        print(f"inconclusive: {why}")
+        return 0
+    seeds = [
+        rng.normal(size=v.shape).astype(v.dtype) if v.dtype.kind in "fc" else None
+        for v in values
+    ]
+    fused = value_and_gradients(**data, grad_ys=seeds)[1]
+    halves = backward(forward(**data)[1], seeds)
+    status = 0
+    for name, x, pair in zip(
+        Gradients._fields, _BY, zip(fused, halves, strict=True), strict=True
+    ):
+        found = "inconclusive: `gradc verify` can tell" if x is None else ""
+        found = found or _told(rng, str(x), data, seeds, pair)
+        print(f"{name}: {found}")
+        status |= found.startswith("wrong")
+    return status
+
+
+def _draw(rng: np.random.Generator, name: str, low: float, high: float) -> Any:
+    """A likely value of an input."""
+    shape, limit = _DRAWN[name]
+    dtype = np.dtype(INPUTS[name]["dtype"])
+    if dtype.kind in "biu":
+        return np.asarray(rng.integers(0, limit, shape)).astype(dtype)[()]
+    x = np.asarray(rng.uniform(low, high, shape))
+    if len(shape) > 1 and shape[-1] == shape[-2]:
+        x = x @ np.swapaxes(x, -1, -2) + 4.0 * np.eye(shape[-1])
+    if dtype.kind == "c":
+        return (x + 1j * rng.uniform(low, high, shape)).astype(dtype)[()]
+    return x.astype(dtype)[()]
+
+
+def _told(
+    rng: np.random.Generator, x: str, data: dict[str, Any], seeds: Any, bars: Any
+) -> str:
+    """What differences along a random direction say of gradients by x."""
+    at = np.asarray(data[x])
+    if at.dtype.kind not in "fc" or not at.size:
+        return "inconclusive: it has no real elements"
+    v = np.asarray(rng.normal(size=at.shape))
+    if at.dtype.kind == "c":
+        v = v + 1j * rng.normal(size=at.shape)
+    if v.ndim > 1 and v.shape[-1] == v.shape[-2]:
+        v = v + np.conj(np.swapaxes(v, -1, -2))
+
+    def terms(step: float) -> Any:
+        moved = (at + step * v).astype(at.dtype)[()]
+        values = value_and_gradients(**{**data, x: moved})[0]
+        pairs = [p for p in zip(seeds, values, strict=True) if p[0] is not None]
+        return np.concatenate(
+            [np.zeros(1), *(np.ravel(np.conj(s) * y).real for s, y in pairs)],
+            dtype=np.float64,
+        )
+
+    with np.errstate(all="ignore"):
+        eps = float(np.finfo(at.dtype).eps)
+        here = terms(0.0)
+        unit = float(np.sqrt(np.mean(np.abs(at) ** 2))) or 1.0
+        rows = []
+        for h in [unit * eps**p for p in (0.12, 0.17, 0.2, 0.25, 0.33)]:
+            up, down, near, below = map(terms, (h, -h, h / 2, -h / 2))
+            wide, narrow = np.sum(up - down) / (2 * h), np.sum(near - below) / h
+            jump = abs(np.sum(up + down - 2 * here)) / h
+            noise = 50 * eps * np.sum(np.abs(here)) / h
+            rows.append([float(t) for t in ((4 * narrow - wide) / 3, noise, jump)])
+        if not np.isfinite(rows).all():
+            return "inconclusive: differences are not finite"
+        spread, expected, noise = min(
+            (abs(rows[k - 1][0] - rows[k][0]) + rows[k][1], *rows[k][:2])
+            for k in range(1, len(rows))
+        )
+        slope = expected
+        for bar in bars:  # the one that is further off
+            found = 0.0 if bar is None else float(np.sum(np.conj(bar) * v).real)
+            if not abs(found - expected) <= abs(slope - expected):
+                slope = found
+    scale = max(abs(slope), abs(expected))
+    gap = abs(slope - expected)
+    said = f"{slope:.6g} along a direction, differences say {expected:.6g}"
+    if gap <= 2 * eps**0.4 * scale + noise + spread * eps**0.2:
+        return f"agrees: {said}"
+    if np.isfinite(gap) and (spread > 0.1 * gap or rows[-2][2] > 0.5 * rows[0][2] > 0):
+        return f"inconclusive: {said}"
+    return f"wrong: {said}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--selftest"]:
+        sys.exit(f"usage: python {sys.argv[0]} --selftest")
+    sys.exit(_selftest())

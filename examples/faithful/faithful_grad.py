@@ -33,6 +33,16 @@ K * N + 20 * K + 14 * N + 27 flops, 40 * D**2 * K + 24 * D * K * N + 16 * D**2 +
 * K + 56 * D * N + 48 * K * N + 64 * K + 96 * N + 8 bytes moved, 8 * D**2 * K + 8 * D *
 K * N + 8 * D**2 + 8 * D * K + 24 * D * N + 24 * K * N + 16 * K + 32 * N bytes of memory
 beyond the results.
+
+forward: D**2 * K * N + 2 * D**2 * K + 3 * D * K * N + 11 * D * K + 21 * K * N + 16 * K
++ 14 * N + 18 flops, 8 * D**2 * K + 16 * D * K * N + 16 * D**2 + 24 * D * K + 24 * D * N
++ 40 * K * N + 32 * K + 72 * N + 16 bytes moved, 8 * D**2 + 8 * D * N + 16 * K * N + 16
+* N bytes of memory beyond the results.
+
+backward: 3 * D**2 * K * N + 5 * D**2 * K + 3 * D * K * N + 4 * D * K + 12 * K * N + 4 *
+K + 10 flops, 16 * D**2 * K + 8 * D * K * N + 32 * D**2 + 24 * D * K + 32 * D * N + 8 *
+K * N + 32 * K + 24 * N + 16 bytes moved, 16 * D**2 + 16 * D * N + 8 * K + 8 * N bytes
+of memory beyond the results.
 """
 
 from __future__ import annotations
@@ -60,7 +70,10 @@ __all__ = [
     "Gradients",
     "Objective",
     "Outputs",
+    "Residuals",
     "Values",
+    "backward",
+    "forward",
     "objective",
     "run",
     "value_and_gradients",
@@ -140,6 +153,21 @@ class Gradients(NamedTuple):
     mu: npt.NDArray[np.float64]
     log_diag: npt.NDArray[np.float64]
     low: npt.NDArray[np.float64]
+
+
+class Residuals(NamedTuple):
+    """What backward() needs of a call of forward()."""
+
+    residual_0: npt.NDArray[np.float64]
+    residual_1: np.float64
+    residual_2: npt.NDArray[np.float64]
+    z: npt.NDArray[np.float64]
+    residual_4: npt.NDArray[np.float64]
+    residual_5: npt.NDArray[np.float64]
+    low: npt.NDArray[np.float64]
+    N: int
+    D: int
+    K: int
 
 
 # ------------------------------------------------------------------ entry points
@@ -285,6 +313,198 @@ def value_and_gradients(
         )
         return Values(*results[0:1]), Gradients(*results[1:5])
     return Values(loss[()]), Gradients(logits_bar, mu_bar, log_diag_bar, low_bar)
+
+
+def forward(
+    x: npt.ArrayLike,
+    logits: npt.ArrayLike,
+    mu: npt.ArrayLike,
+    log_diag: npt.ArrayLike,
+    low: npt.ArrayLike,
+    *,
+    out: tuple[Values, Residuals] | None = None,
+    threads: int = 1,
+) -> tuple[Values, Residuals]:
+    """loss, and what backward() needs.
+
+    The residuals have `low` by reference, where given in the declared type: what is
+    written there before backward() changes its result. The rest is fresh memory;
+    residuals may be used again. `out` is not read where they have inputs or sizes.
+    `out` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads` is at least 1; BLAS uses no more, all else one.
+    """
+    if threads != 1:
+        _threads(threads)
+    x_, logits_, mu_, log_diag_, low_, N, D, K = _inputs(x, logits, mu, log_diag, low)
+    if out is None:
+        loss: Any = np.empty(())
+        residual_0 = np.empty((K,))
+        residual_1: Any = np.empty(())
+        residual_2 = np.empty((K, D))
+        z = np.empty((K, D, N))
+        residual_4 = np.empty((K, N))
+        residual_5 = np.empty((N,))
+    else:
+        loss, residual_0, residual_1, residual_2, z, residual_4, residual_5 = _places(
+            _flat(out, (1, 6), 4),
+            (
+                ("loss", np.float64, ()),
+                ("residual_0", np.float64, (K,)),
+                ("residual_1", np.float64, ()),
+                ("residual_2", np.float64, (K, D)),
+                ("z", np.float64, (K, D, N)),
+                ("residual_4", np.float64, (K, N)),
+                ("residual_5", np.float64, (N,)),
+            ),
+            (x_, logits_, mu_, log_diag_, low_),
+        )
+    arena = _borrow(
+        8 * ((D * N + 7) // 8)
+        + 8 * ((D**2 + 7) // 8)
+        + 16 * ((K * N + 7) // 8)
+        + 8 * ((N + 7) // 8)
+        + 16,
+    )
+    status = _kernel(
+        "_forward",
+        (
+            N,
+            D,
+            K,
+            x_,
+            logits_,
+            mu_,
+            log_diag_,
+            low_,
+            loss,
+            residual_0,
+            residual_1,
+            residual_2,
+            z,
+            residual_4,
+            residual_5,
+            arena,
+        ),
+        threads,
+    )
+    _give_back(arena)
+    if status:
+        raise _failure("_forward", status)
+    if out is not None:
+        given = _flat(out, (1, 6), 4)
+        results = _delivered(
+            given,
+            [
+                loss[()],
+                residual_0,
+                residual_1[()],
+                residual_2,
+                z,
+                residual_4,
+                residual_5,
+            ],
+        )
+        results += [low_, N, D, K]
+        return Values(*results[0:1]), Residuals(*results[1:])
+    return (
+        Values(loss[()]),
+        Residuals(
+            residual_0,
+            residual_1[()],
+            residual_2,
+            z,
+            residual_4,
+            residual_5,
+            low_,
+            N,
+            D,
+            K,
+        ),
+    )
+
+
+def backward(
+    residuals: Residuals,
+    grad_ys: Any = None,
+    *,
+    out: Gradients | None = None,
+    threads: int = 1,
+) -> Gradients:
+    """The gradients of value_and_gradients(), from what forward() kept.
+
+    `grad_ys` has a cotangent for each y, None for ones.
+    `out` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads` is at least 1; BLAS uses no more, all else one.
+    """
+    if threads != 1:
+        _threads(threads)
+    *items, N, D, K = _residuals(residuals)
+    residual_0_, residual_1_, residual_2_, z_, residual_4_, residual_5_, low_ = _arrays(
+        items,
+        (
+            ("residual_0", np.float64, (K,)),
+            ("residual_1", np.float64, ()),
+            ("residual_2", np.float64, (K, D)),
+            ("z", np.float64, (K, D, N)),
+            ("residual_4", np.float64, (K, N)),
+            ("residual_5", np.float64, (N,)),
+            ("low", np.float64, (K, D, D)),
+        ),
+    )
+    (grad_loss_,) = _seeds(grad_ys, (("loss", np.float64, ()),))
+    if out is None:
+        logits_bar = np.empty((K,))
+        mu_bar = np.empty((K, D))
+        log_diag_bar = np.empty((K, D))
+        low_bar = np.empty((K, D, D))
+    else:
+        logits_bar, mu_bar, log_diag_bar, low_bar = _places(
+            _flat(out, (4,)),
+            (
+                ("logits", np.float64, (K,)),
+                ("mu", np.float64, (K, D)),
+                ("log_diag", np.float64, (K, D)),
+                ("low", np.float64, (K, D, D)),
+            ),
+            (low_, residual_0_, residual_2_, z_, residual_4_, residual_5_),
+        )
+    arena = _borrow(
+        16 * ((D * N + 7) // 8)
+        + 16 * ((D**2 + 7) // 8)
+        + 8 * ((K + 7) // 8)
+        + 8 * ((N + 7) // 8)
+        + 16,
+    )
+    status = _kernel(
+        "_backward",
+        (
+            K,
+            D,
+            N,
+            low_,
+            residual_0_,
+            residual_1_,
+            residual_2_,
+            z_,
+            residual_4_,
+            residual_5_,
+            grad_loss_,
+            logits_bar,
+            mu_bar,
+            log_diag_bar,
+            low_bar,
+            arena,
+        ),
+        threads,
+    )
+    _give_back(arena)
+    if status:
+        raise _failure("_backward", status)
+    if out is not None:
+        given = _flat(out, (4,))
+        results = _delivered(given, [logits_bar, mu_bar, log_diag_bar, low_bar])
+        return Gradients(*results)
+    return Gradients(logits_bar, mu_bar, log_diag_bar, low_bar)
 
 
 class Objective:
@@ -477,7 +697,6 @@ def _run(
         + 16
     ]
     t19 = D * 1.8378770664093453
-    # L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
     # log_joint = log_softmax(logits)[:, None] + log_density
     total = -np.inf
     total_key = _max_key(total)
@@ -537,7 +756,6 @@ def _run(
     # weights = softmax(logits)
     for i in range(K):
         weights[i] = t5[i] / total2
-    # loss = -sum(logsumexp(log_joint, axis=0)) / N
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     for j in range(N):
         t26[j] = 0.0
@@ -765,8 +983,6 @@ def _value_and_gradients(
     ].reshape((D, D))
     t20 = D * 1.8378770664093453
     t33 = -(1.0 / N)
-    # L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
-    # gradients: adjoint of z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
     # log_joint = log_softmax(logits)[:, None] + log_density
     total = -np.inf
     total_key = _max_key(total)
@@ -824,7 +1040,6 @@ def _value_and_gradients(
             log_joint = t7 + log_density[i, j]
             log_joint2[i, j] = log_joint
             t23[j] = _maximum(t23[j], log_joint)
-    # loss = -sum(logsumexp(log_joint, axis=0)) / N
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     for j in range(N):
         t28[j] = 0.0
@@ -889,6 +1104,259 @@ def _value_and_gradients(
     # gradients: adjoint of log_joint = log_softmax(logits)[:, None] + log_density
     for i in range(K):
         logits_bar[i] = t36[i] - t37 * t5[i]
+    return 0
+
+
+def _forward(
+    N: int,
+    D: int,
+    K: int,
+    x: F2,
+    logits: F1,
+    mu: F2,
+    log_diag: F2,
+    low: F3,
+    loss: F0,
+    residual_0: F1,
+    residual_1: F0,
+    residual_2: F2,
+    z: F3,
+    residual_4: F2,
+    residual_5: F1,
+    arena: F1,
+) -> int:
+    arena_int64 = arena.view(np.int64)
+    slots = arena_int64[:16]
+    L = arena[8 * ((D * N + 7) // 8) + 16 : D**2 + 8 * ((D * N + 7) // 8) + 16].reshape(
+        (D, D)
+    )
+    t12 = arena[16 : D * N + 16].reshape((D, N))
+    t14 = arena[
+        8 * ((D * N + 7) // 8) + 8 * ((D**2 + 7) // 8) + 16 : N
+        + 8 * ((D * N + 7) // 8)
+        + 8 * ((D**2 + 7) // 8)
+        + 16
+    ]
+    log_density = arena[
+        8 * ((D * N + 7) // 8) + 8 * ((D**2 + 7) // 8) + 8 * ((N + 7) // 8) + 16 : K * N
+        + 8 * ((D * N + 7) // 8)
+        + 8 * ((D**2 + 7) // 8)
+        + 8 * ((N + 7) // 8)
+        + 16
+    ].reshape((K, N))
+    log_joint2 = arena[
+        8 * ((D * N + 7) // 8)
+        + 8 * ((D**2 + 7) // 8)
+        + 8 * ((K * N + 7) // 8)
+        + 8 * ((N + 7) // 8)
+        + 16 : K * N
+        + 8 * ((D * N + 7) // 8)
+        + 8 * ((D**2 + 7) // 8)
+        + 8 * ((K * N + 7) // 8)
+        + 8 * ((N + 7) // 8)
+        + 16
+    ].reshape((K, N))
+    t21 = arena[
+        8 * ((D * N + 7) // 8) + 8 * ((D**2 + 7) // 8) + 16 : N
+        + 8 * ((D * N + 7) // 8)
+        + 8 * ((D**2 + 7) // 8)
+        + 16
+    ]
+    t18 = D * 1.8378770664093453
+    # log_joint = log_softmax(logits)[:, None] + log_density
+    total = -np.inf
+    total_key = _max_key(total)
+    for i in range(K):
+        total_key = max(total_key, _max_key(logits[i]))
+    total = _from_key(total_key)
+    for i in range(K):
+        # z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
+        for j in range(N):
+            for k in range(D):
+                t12[k, j] = x[j, k] - mu[i, k]
+        # L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
+        # log_det = 2 * sum(log_diag, axis=1)
+        total3 = 0.0
+        for j in range(D):
+            t8 = _exp(log_diag[i, j])
+            residual_2[i, j] = t8
+            total3 = _add(total3, log_diag[i, j])
+            # L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
+            for k in range(D):
+                L[j, k] = (low[i, j, k] if j > k else 0.0) + t8 * np.float64(j == k)
+        for r in range(D):
+            if L[r, r] == 0.0:
+                return 1
+        for r2 in range(D):
+            for c in range(N):
+                z[i, r2, c] = t12[r2, c]
+        _trsm(_L, _N, _N, L, z[i], slots)
+        log_det = 2.0 * total3
+        # log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
+        for k in range(N):
+            t14[k] = 0.0
+        for j in range(D):
+            for k in range(N):
+                t14[k] += z[i, j, k] * z[i, j, k]
+        # log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
+        for j in range(N):
+            log_density[i, j] = -((t14[j] + log_det + t18) / 2.0)
+    t2 = total if math.isfinite(total) else 0.0
+    # log_joint = log_softmax(logits)[:, None] + log_density
+    total2 = 0.0
+    for i in range(K):
+        t4 = _exp(logits[i] - t2)
+        residual_0[i] = t4
+        total2 = _add(total2, t4)
+    residual_1[()] = total2
+    t5 = _log(total2)
+    # log_joint = log_softmax(logits)[:, None] + log_density
+    # loss = -sum(logsumexp(log_joint, axis=0)) / N
+    for j in range(N):
+        t21[j] = -np.inf
+    for i in range(K):
+        t6 = logits[i] - t2 - t5
+        for j in range(N):
+            log_joint = t6 + log_density[i, j]
+            log_joint2[i, j] = log_joint
+            t21[j] = _maximum(t21[j], log_joint)
+    # loss = -sum(logsumexp(log_joint, axis=0)) / N
+    for j in range(N):
+        residual_5[j] = 0.0
+    for i in range(K):
+        for j in range(N):
+            t24 = _exp(log_joint2[i, j] - (t21[j] if math.isfinite(t21[j]) else 0.0))
+            residual_4[i, j] = t24
+            residual_5[j] += t24
+    # loss = -sum(logsumexp(log_joint, axis=0)) / N
+    total4 = 0.0
+    for i in range(N):
+        total4 = _add(
+            total4, _log(residual_5[i]) + (t21[i] if math.isfinite(t21[i]) else 0.0)
+        )
+    loss[()] = -(total4 / N)
+    return 0
+
+
+def _backward(
+    K: int,
+    D: int,
+    N: int,
+    low: F3,
+    residual_0: F1,
+    residual_1: float,
+    residual_2: F2,
+    z: F3,
+    residual_4: F2,
+    residual_5: F1,
+    grad_loss: float,
+    logits_bar: F1,
+    mu_bar: F2,
+    log_diag_bar: F2,
+    low_bar: F3,
+    arena: F1,
+) -> int:
+    arena_int64 = arena.view(np.int64)
+    slots = arena_int64[:16]
+    t6 = arena[8 * ((N + 7) // 8) + 16 : K + 8 * ((N + 7) // 8) + 16]
+    L = arena[
+        8 * ((D * N + 7) // 8) + 8 * ((K + 7) // 8) + 8 * ((N + 7) // 8) + 16 : D**2
+        + 8 * ((D * N + 7) // 8)
+        + 8 * ((K + 7) // 8)
+        + 8 * ((N + 7) // 8)
+        + 16
+    ].reshape((D, D))
+    t13 = arena[16 : N + 16]
+    z_bar = arena[
+        8 * ((K + 7) // 8) + 8 * ((N + 7) // 8) + 16 : D * N
+        + 8 * ((K + 7) // 8)
+        + 8 * ((N + 7) // 8)
+        + 16
+    ].reshape((D, N))
+    t15 = arena[
+        8 * ((D * N + 7) // 8)
+        + 8 * ((D**2 + 7) // 8)
+        + 8 * ((K + 7) // 8)
+        + 8 * ((N + 7) // 8)
+        + 16 : D * N
+        + 8 * ((D * N + 7) // 8)
+        + 8 * ((D**2 + 7) // 8)
+        + 8 * ((K + 7) // 8)
+        + 8 * ((N + 7) // 8)
+        + 16
+    ].reshape((D, N))
+    t16 = arena[
+        16 * ((D * N + 7) // 8)
+        + 8 * ((D**2 + 7) // 8)
+        + 8 * ((K + 7) // 8)
+        + 8 * ((N + 7) // 8)
+        + 16 : D**2
+        + 16 * ((D * N + 7) // 8)
+        + 8 * ((D**2 + 7) // 8)
+        + 8 * ((K + 7) // 8)
+        + 8 * ((N + 7) // 8)
+        + 16
+    ].reshape((D, D))
+    t3 = -_pull(grad_loss, 1.0 / N)
+    total2 = 0.0
+    for i in range(K):
+        # gradients: adjoint of loss = -sum(logsumexp(log_joint, axis=0)) / N
+        # gradients: adjoint of log_joint = log_softmax(logits)[:, None] + log_density
+        # gradients: adjoint of log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
+        total = 0.0
+        total5 = 0.0
+        for j in range(N):
+            log_joint_bar = _pull(
+                _pull(t3, 1.0 / _maximum(residual_5[j], 1.0)), residual_4[i, j]
+            )
+            total = _add(total, log_joint_bar)
+            total2 = _add(total2, log_joint_bar)
+            t12 = log_joint_bar * 0.5
+            t13[j] = -t12
+            total5 = _add(total5, t12)
+        t6[i] = total
+        t22 = -(total5 * 2.0)
+        # gradients: adjoint of log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
+        for j in range(D):
+            for k in range(N):
+                z_bar[j, k] = _pull(t13[k], 2.0 * z[i, j, k])
+        # L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
+        for j in range(D):
+            for k in range(D):
+                L[j, k] = (low[i, j, k] if j > k else 0.0) + residual_2[
+                    i,
+                    j,
+                ] * np.float64(j == k)
+        for r in range(D):
+            if L[r, r] == 0.0:
+                return 1
+        for r2 in range(D):
+            for c in range(N):
+                t15[r2, c] = z_bar[r2, c]
+        _trsm(_L, _T, _N, L, t15, slots)
+        _gemm(_N, _T, 1.0, t15, z[i], 0.0, t16, slots)
+        # gradients: adjoint of z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
+        for j in range(D):
+            total3 = 0.0
+            for k in range(N):
+                total3 = _add(total3, t15[j, k])
+            mu_bar[i, j] = -total3
+        # gradients: adjoint of z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
+        # gradients: adjoint of L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
+        # gradients: adjoint of log_diag: float[K, D]
+        for j in range(D):
+            # gradients: adjoint of z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
+            # gradients: adjoint of L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
+            total4 = 0.0
+            for k in range(D):
+                t17 = t16[j, k] if j >= k else 0.0
+                total4 = _add(total4, t17 * np.float64(j == k))
+                low_bar[i, j, k] = -t17 if j > k else 0.0
+            log_diag_bar[i, j] = _pull(-total4, residual_2[i, j]) + t22
+    t7 = total2 / residual_1
+    # gradients: adjoint of log_joint = log_softmax(logits)[:, None] + log_density
+    for i in range(K):
+        logits_bar[i] = t6[i] - _pull(t7, residual_0[i])
     return 0
 
 
@@ -1327,6 +1795,18 @@ _FAILURES: dict[str, list[tuple[str, str]]] = {
             "z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)",
         ),
     ],
+    "_forward": [
+        (
+            "the matrix is singular",
+            "z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)",
+        ),
+    ],
+    "_backward": [
+        (
+            "the matrix is singular",
+            "z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)",
+        ),
+    ],
 }
 
 
@@ -1648,15 +2128,20 @@ def _threads(threads: Any) -> None:
 # ----------------------------------------------------------------------- results
 
 
-def _flat(out: Any, sizes: tuple[int, ...]) -> list[Any]:
-    """The arrays of `out`, which has the structure of the result; None where it has none."""
+def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
+    """The arrays of `out`, which has the structure of the result; None where it has none.
+
+    The last part of the result holds more behind its arrays.
+    """
     parts = (out,) if len(sizes) == 1 else out
     if not isinstance(parts, list | tuple) or len(parts) != len(sizes):
         raise TypeError(
-            f"out: expected a pair (values, gradients), got {type(out).__name__}"
+            f"out: expected a pair like the result, got {type(out).__name__}"
         )
     flat: list[Any] = []
     for part, size in zip(parts, sizes, strict=True):
+        if held and part is parts[-1] and isinstance(part, list | tuple):
+            part = part[:size] if len(part) == size + held else part
         if part is None:
             flat += [None] * size
         elif isinstance(part, list | tuple) and len(part) == size:
@@ -1710,6 +2195,8 @@ def _places(out: list[Any], wanted: Any, inputs: tuple[Any, ...]) -> list[Any]:
 def _seeds(grad_ys: Any, wanted: Any) -> list[Any]:
     """The cotangents of the ys by (name, dtype, shape), ones where `grad_ys` has None."""
     given = grad_ys if isinstance(grad_ys, list | tuple) else [grad_ys]
+    if grad_ys is None:
+        given = [None] * len(wanted)
     if len(given) != len(wanted):
         raise ValueError(
             f"grad_ys: expected {len(wanted)} entries, one a y, got {len(given)}"
@@ -1758,3 +2245,141 @@ def _delivered(out: list[Any], results: list[Any]) -> list[Any]:
                 array[...] = result
             delivered.append(array)
     return delivered
+
+
+def _residuals(residuals: Any) -> Any:
+    """What forward() returned, or fields like it."""
+    if not isinstance(residuals, Residuals):
+        found = type(residuals).__name__
+        raise TypeError(f"residuals: expected the Residuals of forward(), got {found}")
+    return residuals
+
+
+def _arrays(residuals: Any, wanted: Any) -> list[Any]:
+    """The arrays of residuals, checked against their (name, dtype, shape)."""
+    arrays = []
+    for residual, (name, dtype, shape) in zip(residuals, wanted, strict=True):
+        array = np.asarray(residual)
+        if array.dtype != dtype or array.shape != shape:
+            expected = f"{np.dtype(dtype)} of shape {shape}"
+            got = f"{array.dtype} of shape {array.shape}"
+            raise ValueError(f"residuals: {name}: expected {expected}, got {got}")
+        arrays.append(_array(name, array, np.dtype(dtype), len(shape))[()])
+    return arrays
+
+
+# --------------------------------------------------------------------- self-test
+
+_DRAWN: dict[str, tuple[tuple[int, ...], int]] = {
+    "x": ((3, 4), 4),
+    "logits": ((5,), 4),
+    "mu": ((5, 4), 4),
+    "log_diag": ((5, 4), 4),
+    "low": ((5, 4, 4), 4),
+}
+_BY: list[str | None] = ["logits", "mu", "log_diag", "low"]
+_RANGES = [(-2.0, 2.0), (0.1, 0.9), (0.5, 2.0), (1.5, 4.0), (-0.9, -0.1)]
+
+
+def _selftest() -> int:
+    """Check every gradient against central differences; 1 where one is wrong."""
+    why = ""
+    for low, high in _RANGES:
+        rng = np.random.default_rng(0)
+        data = {name: _draw(rng, name, low, high) for name in _DRAWN}
+        try:
+            values = value_and_gradients(**data)[0]
+        except (ValueError, IndexError) as error:
+            why = str(error)
+            continue
+        if all(np.isfinite(value).all() for value in values):
+            break
+        why = "a value is not finite"
+    else:
+        print(f"inconclusive: {why}")
+        return 0
+    seeds = [
+        rng.normal(size=v.shape).astype(v.dtype) if v.dtype.kind in "fc" else None
+        for v in values
+    ]
+    fused = value_and_gradients(**data, grad_ys=seeds)[1]
+    halves = backward(forward(**data)[1], seeds)
+    status = 0
+    for name, x, pair in zip(
+        Gradients._fields, _BY, zip(fused, halves, strict=True), strict=True
+    ):
+        found = "inconclusive: `gradc verify` can tell" if x is None else ""
+        found = found or _told(rng, str(x), data, seeds, pair)
+        print(f"{name}: {found}")
+        status |= found.startswith("wrong")
+    return status
+
+
+def _draw(rng: np.random.Generator, name: str, low: float, high: float) -> Any:
+    """A likely value of an input."""
+    shape, limit = _DRAWN[name]
+    dtype = np.dtype(INPUTS[name]["dtype"])
+    if dtype.kind in "biu":
+        return np.asarray(rng.integers(0, limit, shape)).astype(dtype)[()]
+    x = np.asarray(rng.uniform(low, high, shape))
+    if dtype.kind == "c":
+        return (x + 1j * rng.uniform(low, high, shape)).astype(dtype)[()]
+    return x.astype(dtype)[()]
+
+
+def _told(
+    rng: np.random.Generator, x: str, data: dict[str, Any], seeds: Any, bars: Any
+) -> str:
+    """What differences along a random direction say of gradients by x."""
+    at = np.asarray(data[x])
+    if at.dtype.kind not in "fc" or not at.size:
+        return "inconclusive: it has no real elements"
+    v = np.asarray(rng.normal(size=at.shape))
+    if at.dtype.kind == "c":
+        v = v + 1j * rng.normal(size=at.shape)
+
+    def terms(step: float) -> Any:
+        moved = (at + step * v).astype(at.dtype)[()]
+        values = value_and_gradients(**{**data, x: moved})[0]
+        pairs = [p for p in zip(seeds, values, strict=True) if p[0] is not None]
+        return np.concatenate(
+            [np.zeros(1), *(np.ravel(np.conj(s) * y).real for s, y in pairs)],
+            dtype=np.float64,
+        )
+
+    with np.errstate(all="ignore"):
+        eps = float(np.finfo(at.dtype).eps)
+        here = terms(0.0)
+        unit = float(np.sqrt(np.mean(np.abs(at) ** 2))) or 1.0
+        rows = []
+        for h in [unit * eps**p for p in (0.12, 0.17, 0.2, 0.25, 0.33)]:
+            up, down, near, below = map(terms, (h, -h, h / 2, -h / 2))
+            wide, narrow = np.sum(up - down) / (2 * h), np.sum(near - below) / h
+            jump = abs(np.sum(up + down - 2 * here)) / h
+            noise = 50 * eps * np.sum(np.abs(here)) / h
+            rows.append([float(t) for t in ((4 * narrow - wide) / 3, noise, jump)])
+        if not np.isfinite(rows).all():
+            return "inconclusive: differences are not finite"
+        spread, expected, noise = min(
+            (abs(rows[k - 1][0] - rows[k][0]) + rows[k][1], *rows[k][:2])
+            for k in range(1, len(rows))
+        )
+        slope = expected
+        for bar in bars:  # the one that is further off
+            found = 0.0 if bar is None else float(np.sum(np.conj(bar) * v).real)
+            if not abs(found - expected) <= abs(slope - expected):
+                slope = found
+    scale = max(abs(slope), abs(expected))
+    gap = abs(slope - expected)
+    said = f"{slope:.6g} along a direction, differences say {expected:.6g}"
+    if gap <= 2 * eps**0.4 * scale + noise + spread * eps**0.2:
+        return f"agrees: {said}"
+    if np.isfinite(gap) and (spread > 0.1 * gap or rows[-2][2] > 0.5 * rows[0][2] > 0):
+        return f"inconclusive: {said}"
+    return f"wrong: {said}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--selftest"]:
+        sys.exit(f"usage: python {sys.argv[0]} --selftest")
+    sys.exit(_selftest())

@@ -19,6 +19,12 @@ no memory beyond the results.
 
 value_and_gradients: 4 * D * N + 4 * D + 41 * N + 11 flops, 8 * D * N + 32 * D + 8 * N +
 40 bytes moved, no memory beyond the results.
+
+forward: 2 * D * N + 2 * D + 37 * N + 6 flops, 8 * D * N + 16 * D + 16 * N + 24 bytes
+moved, no memory beyond the results.
+
+backward: 2 * D * N + 2 * D + 4 * N + 7 flops, 8 * D * N + 24 * D + 16 * N + 32 bytes
+moved, no memory beyond the results.
 """
 
 from __future__ import annotations
@@ -44,7 +50,10 @@ __all__ = [
     "Gradients",
     "Objective",
     "Outputs",
+    "Residuals",
     "Values",
+    "backward",
+    "forward",
     "objective",
     "run",
     "value_and_gradients",
@@ -109,6 +118,18 @@ class Gradients(NamedTuple):
 
     w: npt.NDArray[np.float64]
     b: np.float64
+
+
+class Residuals(NamedTuple):
+    """What backward() needs of a call of forward()."""
+
+    residual_0: npt.NDArray[np.float64]
+    X: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+    w: npt.NDArray[np.float64]
+    l2: np.float64
+    N: int
+    D: int
 
 
 # ------------------------------------------------------------------ entry points
@@ -190,6 +211,92 @@ def value_and_gradients(
         results = _delivered(given, [loss[()], w_bar, b_bar[()]])
         return Values(*results[0:1]), Gradients(*results[1:3])
     return Values(loss[()]), Gradients(w_bar, b_bar[()])
+
+
+def forward(
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    w: npt.ArrayLike,
+    b: float,
+    *,
+    l2: float = 0.01,
+    out: tuple[Values, Residuals] | None = None,
+    threads: int = 1,
+) -> tuple[Values, Residuals]:
+    """loss, and what backward() needs.
+
+    The residuals have `X`, `y` and `w` by reference, where given in the declared type:
+    what is written there before backward() changes its result. The rest is fresh
+    memory; residuals may be used again. `out` is not read where they have inputs or
+    sizes.
+    `out` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    """
+    if threads != 1:
+        _threads(threads)
+    X_, y_, w_, b_, l2_, N, D = _inputs(X, y, w, b, l2)
+    if out is None:
+        loss: Any = np.empty(())
+        residual_0 = np.empty((N,))
+    else:
+        loss, residual_0 = _places(
+            _flat(out, (1, 1), 6),
+            (("loss", np.float64, ()), ("residual_0", np.float64, (N,))),
+            (X_, y_, w_),
+        )
+    arena = _borrow(512)
+    _kernel("_forward", (N, D, X_, y_, w_, b_, l2_, loss, residual_0, arena))
+    _give_back(arena)
+    if out is not None:
+        given = _flat(out, (1, 1), 6)
+        results = _delivered(given, [loss[()], residual_0])
+        results += [X_, y_, w_, l2_, N, D]
+        return Values(*results[0:1]), Residuals(*results[1:])
+    return Values(loss[()]), Residuals(residual_0, X_, y_, w_, l2_, N, D)
+
+
+def backward(
+    residuals: Residuals,
+    grad_ys: Any = None,
+    *,
+    out: Gradients | None = None,
+    threads: int = 1,
+) -> Gradients:
+    """The gradients of value_and_gradients(), from what forward() kept.
+
+    `grad_ys` has a cotangent for each y, None for ones.
+    `out` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads` is at least 1; all is computed on one thread.
+    """
+    if threads != 1:
+        _threads(threads)
+    *items, N, D = _residuals(residuals)
+    residual_0_, X_, y_, w_, l2_ = _arrays(
+        items,
+        (
+            ("residual_0", np.float64, (N,)),
+            ("X", np.float64, (N, D)),
+            ("y", np.float64, (N,)),
+            ("w", np.float64, (D,)),
+            ("l2", np.float64, ()),
+        ),
+    )
+    (grad_loss_,) = _seeds(grad_ys, (("loss", np.float64, ()),))
+    if out is None:
+        w_bar = np.empty((D,))
+        b_bar: Any = np.empty(())
+    else:
+        w_bar, b_bar = _places(
+            _flat(out, (2,)),
+            (("w", np.float64, (D,)), ("b", np.float64, ())),
+            (X_, y_, w_, residual_0_),
+        )
+    _kernel("_backward", (N, D, X_, y_, w_, l2_, residual_0_, grad_loss_, w_bar, b_bar))
+    if out is not None:
+        given = _flat(out, (2,))
+        results = _delivered(given, [w_bar, b_bar[()]])
+        return Gradients(*results)
+    return Gradients(w_bar, b_bar[()])
 
 
 class Objective:
@@ -388,12 +495,91 @@ def _value_and_gradients(
     return 0
 
 
+def _forward(
+    N: int,
+    D: int,
+    X: F2,
+    y: F1,
+    w: F1,
+    b: float,
+    l2: float,
+    loss: F0,
+    residual_0: F1,
+    arena: F1,
+) -> int:
+    t = 0
+    # loss = sum(softplus(z) - y * z) / N + l2 * sum(w**2)
+    total3 = 0.0
+    for i in range(D):
+        total3 = _add(total3, w[i] * w[i])
+    total2 = 0.0
+    for i in range(0, N, 512):
+        rows = min(512, N - i)
+        residual_0_i = residual_0[i : i + rows]
+        X_i = X[i : i + rows]
+        y_i = y[i : i + rows]
+        # z = X @ w + b
+        for j in range(rows):
+            total = 0.0
+            for k in range(D):
+                total = _add(total, X_i[j, k] * w[k])
+            arena[t + j] = total
+        # z = X @ w + b
+        # loss = sum(softplus(z) - y * z) / N + l2 * sum(w**2)
+        # gradients: adjoint of loss = sum(softplus(z) - y * z) / N + l2 * sum(w**2)
+        for j in range(rows):
+            z = arena[t + j] + b
+            t5 = _exp(-abs(z))
+            total2 = _add(total2, _maximum(z, 0.0) + _log1p(t5) - y_i[j] * z)
+            residual_0_i[j] = (1.0 if z >= 0.0 else t5) / (1.0 + t5)
+    loss[()] = total2 / N + l2 * total3
+    return 0
+
+
+def _backward(
+    N: int,
+    D: int,
+    X: F2,
+    y: F1,
+    w: F1,
+    l2: float,
+    residual_0: F1,
+    grad_loss: float,
+    w_bar: F1,
+    b_bar: F0,
+) -> int:
+    t2 = _pull(grad_loss, 1.0 / N)
+    t4 = -t2
+    t6 = _pull(grad_loss, l2)
+    # gradients: adjoint of z = X @ w + b
+    # gradients: adjoint of loss = sum(softplus(z) - y * z) / N + l2 * sum(w**2)
+    # gradients: adjoint of w: float[D]
+    for i in range(D):
+        w_bar[i] = _pull(t6, 2.0 * w[i])
+    # gradients: adjoint of loss = sum(softplus(z) - y * z) / N + l2 * sum(w**2)
+    # gradients: adjoint of z = X @ w + b
+    b_bar2 = 0.0
+    for i in range(N):
+        z_bar = _pull(t2, residual_0[i]) + _pull(t4, y[i])
+        b_bar2 = _add(b_bar2, z_bar)
+        # gradients: adjoint of z = X @ w + b
+        for j in range(D):
+            w_bar[j] += X[i, j] * z_bar
+    b_bar[()] = b_bar2
+    return 0
+
+
 # ----------------------------------------------------------------------- helpers
 
 
 def _add(total: float, term: float) -> float:
     """The addition of a sum, which may be reassociated (and so vectorised)."""
     return total + term
+
+
+def _pull(g: float, slope: float) -> float:
+    """g * slope, but 0 where g is 0 whatever the slope: the strong zero."""
+    return g * slope if g != 0.0 else g
 
 
 def _pow2(shifted: float) -> float:
@@ -498,6 +684,7 @@ def _maximum(a: float, b: float) -> float:
 
 _HELPERS: dict[str, set[str]] = {
     "_add": {"contract", "nsz", "reassoc"},
+    "_pull": {"contract"},
     "_pow2": {"contract"},
     "_exp_split": {"contract"},
     "_ldexp": {"contract"},
@@ -872,15 +1059,20 @@ def _threads(threads: Any) -> None:
 # ----------------------------------------------------------------------- results
 
 
-def _flat(out: Any, sizes: tuple[int, ...]) -> list[Any]:
-    """The arrays of `out`, which has the structure of the result; None where it has none."""
+def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
+    """The arrays of `out`, which has the structure of the result; None where it has none.
+
+    The last part of the result holds more behind its arrays.
+    """
     parts = (out,) if len(sizes) == 1 else out
     if not isinstance(parts, list | tuple) or len(parts) != len(sizes):
         raise TypeError(
-            f"out: expected a pair (values, gradients), got {type(out).__name__}"
+            f"out: expected a pair like the result, got {type(out).__name__}"
         )
     flat: list[Any] = []
     for part, size in zip(parts, sizes, strict=True):
+        if held and part is parts[-1] and isinstance(part, list | tuple):
+            part = part[:size] if len(part) == size + held else part
         if part is None:
             flat += [None] * size
         elif isinstance(part, list | tuple) and len(part) == size:
@@ -934,6 +1126,8 @@ def _places(out: list[Any], wanted: Any, inputs: tuple[Any, ...]) -> list[Any]:
 def _seeds(grad_ys: Any, wanted: Any) -> list[Any]:
     """The cotangents of the ys by (name, dtype, shape), ones where `grad_ys` has None."""
     given = grad_ys if isinstance(grad_ys, list | tuple) else [grad_ys]
+    if grad_ys is None:
+        given = [None] * len(wanted)
     if len(given) != len(wanted):
         raise ValueError(
             f"grad_ys: expected {len(wanted)} entries, one a y, got {len(given)}"
@@ -982,3 +1176,140 @@ def _delivered(out: list[Any], results: list[Any]) -> list[Any]:
                 array[...] = result
             delivered.append(array)
     return delivered
+
+
+def _residuals(residuals: Any) -> Any:
+    """What forward() returned, or fields like it."""
+    if not isinstance(residuals, Residuals):
+        found = type(residuals).__name__
+        raise TypeError(f"residuals: expected the Residuals of forward(), got {found}")
+    return residuals
+
+
+def _arrays(residuals: Any, wanted: Any) -> list[Any]:
+    """The arrays of residuals, checked against their (name, dtype, shape)."""
+    arrays = []
+    for residual, (name, dtype, shape) in zip(residuals, wanted, strict=True):
+        array = np.asarray(residual)
+        if array.dtype != dtype or array.shape != shape:
+            expected = f"{np.dtype(dtype)} of shape {shape}"
+            got = f"{array.dtype} of shape {array.shape}"
+            raise ValueError(f"residuals: {name}: expected {expected}, got {got}")
+        arrays.append(_array(name, array, np.dtype(dtype), len(shape))[()])
+    return arrays
+
+
+# --------------------------------------------------------------------- self-test
+
+_DRAWN: dict[str, tuple[tuple[int, ...], int]] = {
+    "X": ((3, 4), 4),
+    "y": ((3,), 4),
+    "w": ((4,), 4),
+    "b": ((), 4),
+}
+_BY: list[str | None] = ["w", "b"]
+_RANGES = [(-2.0, 2.0), (0.1, 0.9), (0.5, 2.0), (1.5, 4.0), (-0.9, -0.1)]
+
+
+def _selftest() -> int:
+    """Check every gradient against central differences; 1 where one is wrong."""
+    why = ""
+    for low, high in _RANGES:
+        rng = np.random.default_rng(0)
+        data = {name: _draw(rng, name, low, high) for name in _DRAWN}
+        try:
+            values = value_and_gradients(**data)[0]
+        except (ValueError, IndexError) as error:
+            why = str(error)
+            continue
+        if all(np.isfinite(value).all() for value in values):
+            break
+        why = "a value is not finite"
+    else:
+        print(f"inconclusive: {why}")
+        return 0
+    seeds = [
+        rng.normal(size=v.shape).astype(v.dtype) if v.dtype.kind in "fc" else None
+        for v in values
+    ]
+    fused = value_and_gradients(**data, grad_ys=seeds)[1]
+    halves = backward(forward(**data)[1], seeds)
+    status = 0
+    for name, x, pair in zip(
+        Gradients._fields, _BY, zip(fused, halves, strict=True), strict=True
+    ):
+        found = "inconclusive: `gradc verify` can tell" if x is None else ""
+        found = found or _told(rng, str(x), data, seeds, pair)
+        print(f"{name}: {found}")
+        status |= found.startswith("wrong")
+    return status
+
+
+def _draw(rng: np.random.Generator, name: str, low: float, high: float) -> Any:
+    """A likely value of an input."""
+    shape, limit = _DRAWN[name]
+    dtype = np.dtype(INPUTS[name]["dtype"])
+    if dtype.kind in "biu":
+        return np.asarray(rng.integers(0, limit, shape)).astype(dtype)[()]
+    x = np.asarray(rng.uniform(low, high, shape))
+    if dtype.kind == "c":
+        return (x + 1j * rng.uniform(low, high, shape)).astype(dtype)[()]
+    return x.astype(dtype)[()]
+
+
+def _told(
+    rng: np.random.Generator, x: str, data: dict[str, Any], seeds: Any, bars: Any
+) -> str:
+    """What differences along a random direction say of gradients by x."""
+    at = np.asarray(data[x])
+    if at.dtype.kind not in "fc" or not at.size:
+        return "inconclusive: it has no real elements"
+    v = np.asarray(rng.normal(size=at.shape))
+    if at.dtype.kind == "c":
+        v = v + 1j * rng.normal(size=at.shape)
+
+    def terms(step: float) -> Any:
+        moved = (at + step * v).astype(at.dtype)[()]
+        values = value_and_gradients(**{**data, x: moved})[0]
+        pairs = [p for p in zip(seeds, values, strict=True) if p[0] is not None]
+        return np.concatenate(
+            [np.zeros(1), *(np.ravel(np.conj(s) * y).real for s, y in pairs)],
+            dtype=np.float64,
+        )
+
+    with np.errstate(all="ignore"):
+        eps = float(np.finfo(at.dtype).eps)
+        here = terms(0.0)
+        unit = float(np.sqrt(np.mean(np.abs(at) ** 2))) or 1.0
+        rows = []
+        for h in [unit * eps**p for p in (0.12, 0.17, 0.2, 0.25, 0.33)]:
+            up, down, near, below = map(terms, (h, -h, h / 2, -h / 2))
+            wide, narrow = np.sum(up - down) / (2 * h), np.sum(near - below) / h
+            jump = abs(np.sum(up + down - 2 * here)) / h
+            noise = 50 * eps * np.sum(np.abs(here)) / h
+            rows.append([float(t) for t in ((4 * narrow - wide) / 3, noise, jump)])
+        if not np.isfinite(rows).all():
+            return "inconclusive: differences are not finite"
+        spread, expected, noise = min(
+            (abs(rows[k - 1][0] - rows[k][0]) + rows[k][1], *rows[k][:2])
+            for k in range(1, len(rows))
+        )
+        slope = expected
+        for bar in bars:  # the one that is further off
+            found = 0.0 if bar is None else float(np.sum(np.conj(bar) * v).real)
+            if not abs(found - expected) <= abs(slope - expected):
+                slope = found
+    scale = max(abs(slope), abs(expected))
+    gap = abs(slope - expected)
+    said = f"{slope:.6g} along a direction, differences say {expected:.6g}"
+    if gap <= 2 * eps**0.4 * scale + noise + spread * eps**0.2:
+        return f"agrees: {said}"
+    if np.isfinite(gap) and (spread > 0.1 * gap or rows[-2][2] > 0.5 * rows[0][2] > 0):
+        return f"inconclusive: {said}"
+    return f"wrong: {said}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--selftest"]:
+        sys.exit(f"usage: python {sys.argv[0]} --selftest")
+    sys.exit(_selftest())

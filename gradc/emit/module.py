@@ -21,6 +21,7 @@ from gradc.emit.constants import Constants, ConstantsView, definitions
 from gradc.emit.names import RESERVED, Namer, docstring, quoted
 from gradc.emit.objective import ObjectiveView, objective_view
 from gradc.emit.parameters import Inputs
+from gradc.emit.selftest import SelfTest, SelfTestView, selftest_view
 from gradc.emit.symbols import legal_symbols, put_dims, rename_symbols
 from gradc.emit.text import (
     Hidden,
@@ -40,6 +41,7 @@ __all__ = [
     "Field",
     "Module",
     "ModuleView",
+    "Pair",
     "Record",
     "Scope",
     "Target",
@@ -50,6 +52,8 @@ __all__ = [
 OPTIONS = ("grad_ys", "out", "threads")
 SEEDED = "_with_grad_ys"
 """The function that an entry point calls for given cotangents."""
+RESIDUALS = "Residuals"
+"""The record that forward() hands to backward()."""
 
 
 # ---------------------------------------------------------------------- what to emit
@@ -95,12 +99,29 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """`forward` and `backward`, two halves of one graph.
+
+    The second record of forward has what it makes for backward: `kept`, with the names of these
+    values, then the default cotangents; `defaults` has a name there, or None, for each y, and is
+    empty where there are none. Forward's inputs at the positions `held` are residuals too. The
+    inputs of backward's graph are those held, those kept, then cotangents.
+    """
+
+    forward: Entry
+    backward: Entry
+    held: tuple[int, ...]
+    kept: tuple[str, ...]
+    defaults: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
     """What a module offers. `digest` is the sha256 of the source's text, "" where there is none.
 
     `differentiable` has, for each input, "" or why it has no gradient; `xs`, for each gradient,
-    the number of the input it is by (-1: another tensor). `notes` are lines for the
-    docstring. `embed` keeps all constants in the text; `data_name` is the file for the others.
+    the number of the input it is by (-1: another tensor). `pair` and `selftest` are there where
+    there are gradients. `notes` are lines for the docstring. `embed` keeps all constants in the text; `data_name` is the file for the others.
     """
 
     title: str
@@ -117,6 +138,8 @@ class Module:
     objective: bool = False
     embed: bool = True
     data_name: str = ""
+    pair: Pair | None = None
+    selftest: SelfTest | None = None
 
     @property
     def graph(self) -> Graph:
@@ -124,8 +147,16 @@ class Module:
 
     @property
     def programs(self) -> tuple[Entry, ...]:
-        """All entries, those for given cotangents too."""
-        return tuple(e for f in self.entries for e in (f, f.seeded) if e is not None)
+        """All entries, those for given cotangents and the pair too."""
+        pair = () if self.pair is None else (self.pair.forward, self.pair.backward)
+        each = (e for f in self.entries for e in (f, f.seeded) if e is not None)
+        return (*each, *pair)
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        """The names of all records."""
+        names = [r.name for e in self.entries for r in e.records]
+        return (*names, *([] if self.pair is None else [RESIDUALS]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +197,8 @@ class Scope:
 
     `inputs` and `sizes` are the variables of the converted inputs and of the symbols; `outputs`
     the different tensors of the results, in `results`. `out` and `threads` are the options of
-    these names, `structure` the text of how many values each record has, `wanted` that of (name,
-    dtype, shape) of each. `glob` spells a global of the module as it is seen here.
+    these names, `structure` the text of how many values each record has (and how many more the
+    last one holds), `wanted` that of (name, dtype, shape) of each. `glob` spells a global of the module as it is seen here.
     """
 
     inputs: tuple[str, ...]
@@ -212,6 +243,9 @@ class ModuleView:
     dtypes: tuple[str, ...]
     inputs: tuple[str, ...]
     has_facts: bool
+    has_residuals: bool
+    has_arrays: bool
+    selftest: SelfTestView | None
     constants: ConstantsView | None
     shadowed: tuple[str, ...]
 
@@ -261,7 +295,13 @@ class _Assembly:
     def __init__(self, module: Module, target: Target) -> None:
         names = legal_symbols(module.graph)
         entries = tuple(_renamed(e, names) for e in module.entries)
-        self.module = replace(module, entries=entries)
+        pair = module.pair
+        if pair is not None:
+            forward, backward = (
+                _renamed(e, names) for e in (pair.forward, pair.backward)
+            )
+            pair = replace(pair, forward=forward, backward=backward)
+        self.module = replace(module, entries=entries, pair=pair)
         self.target = target
         self.source_symbols = {new: old for old, new in names.items()}
         self.hidden = Hidden()
@@ -284,6 +324,11 @@ class _Assembly:
         for entry in module.programs:
             target.add(entry, _outputs(entry))
         entries = [tuple(self.entry(e, e.name)) for e in module.entries]
+        records = [_record_view(r) for e in module.entries for r in e.records]
+        if module.pair is not None:
+            record, forward, backward = self.pair(module.pair)
+            records.append(record)
+            entries += [tuple(forward), tuple(backward)]
         entries += [
             tuple(self.entry(e.seeded, SEEDED)) for e in module.entries if e.seeded
         ]
@@ -296,13 +341,14 @@ class _Assembly:
         dtypes = sorted({p.dtype for p in self.inputs.parameters})
         imports = {*parts.pop("imports"), "from typing import Any, NamedTuple"}
         imports |= {"import math"} if objective else set()
+        imports |= {"import sys"} if module.selftest else set()
         imports |= constants.imports if constants else set()
         view = ModuleView(
             docstring=self.docstring(parts.pop("notes")),
             imports=tuple(sorted_imports(imports)),
             exports=tuple(self.exports()),
             tables=tuple(self.tables()),
-            records=tuple(_record_view(r) for e in module.entries for r in e.records),
+            records=tuple(records),
             entries=tuple(entries),
             objective=objective,
             is_compiled=target.is_compiled,
@@ -311,6 +357,9 @@ class _Assembly:
             dtypes=tuple(f"_{d} = np.dtype(np.{scalar_name(d)})" for d in dtypes),
             inputs=tuple(inputs),
             has_facts=any("_untrue(" in line for line in inputs),
+            has_residuals=module.pair is not None,
+            has_arrays=any("_arrays(" in line for e in entries for line in e),
+            selftest=self.selftest(),
             constants=constants,
             shadowed=tuple(f"{n} = {g}" for g, n in sorted(self.hidden.names.items())),
             **parts,
@@ -320,7 +369,8 @@ class _Assembly:
 
     def exports(self) -> list[str]:
         names = ["GRADC", "INPUTS", "OUTPUTS", *(e.name for e in self.module.entries)]
-        names += [r.name for e in self.module.entries for r in e.records]
+        names += self.module.records
+        names += ["backward", "forward"] if self.module.pair else []
         names += ["Objective", "objective"] if self.module.objective else []
         listed = ", ".join(quoted(n) for n in sorted(names, key=_export_key))
         return layout.statement(f"__all__ = [{listed}]")
@@ -502,12 +552,17 @@ class _Assembly:
         given = f"if {self.options['grad_ys']} is not None:"
         return [given, *(f"    {line}" for line in [call, *lines])]
 
-    def scope(self, entry: Entry) -> Scope:
-        """The names inside an entry point."""
-        parameters = [*self.inputs.names, *self.options.values()]
-        namer = Namer(
-            [*RESERVED, *(r.name for e in self.module.entries for r in e.records)]
-        )
+    def scope(
+        self, entry: Entry, first: Sequence[str] | None = None, held: int = 0
+    ) -> Scope:
+        """The names inside an entry point.
+
+        `first` are its parameters before the options, else the inputs; its last record holds
+        `held` values more than its fields.
+        """
+        first = self.inputs.names if first is None else first
+        parameters = [*first, *self.options.values()]
+        namer = Namer([*RESERVED, *self.module.records])
         for name in parameters:
             namer.take(name)
         outputs = _outputs(entry)
@@ -520,6 +575,7 @@ class _Assembly:
         sizes = {s: namer.fresh(s) for s in self.inputs.symbols}
         glob = self.hidden.seen_from(parameters)
         counts = ", ".join(str(len(r.fields)) for r in entry.records)
+        counts = f"({counts},)" if len(entry.records) == 1 else f"({counts})"
         return Scope(
             inputs=tuple(namer.fresh(f"{t.attrs.name}_") for t in entry.graph.inputs),
             sizes=sizes,
@@ -527,14 +583,16 @@ class _Assembly:
             results=tuple(namer.fresh(labels[t]) for t in outputs),
             out=self.options["out"],
             threads=self.options["threads"],
-            structure=f"({counts},)" if len(entry.records) == 1 else f"({counts})",
+            structure=f"{counts}, {held}" if held else counts,
             wanted=_wanted(entry, sizes, glob),
             glob=glob,
             fresh=namer.fresh,
         )
 
-    def returned(self, entry: Entry, scope: Scope) -> list[str]:
-        """The lines that put the results into the records."""
+    def returned(
+        self, entry: Entry, scope: Scope, held: Sequence[str] = ()
+    ) -> list[str]:
+        """The lines that put the results into the records, and what the last one holds too."""
         glob = scope.glob
         position = {t: k for k, t in enumerate(scope.outputs)}
         seen: set[Tensor] = set()
@@ -555,8 +613,11 @@ class _Assembly:
         start = 0
         for r in entry.records:
             stop = start + len(r.fields)
-            plain.append(f"{glob(r.name)}({', '.join(values[start:stop])})")
-            part = results if len(entry.records) == 1 else f"{results}[{start}:{stop}]"
+            more = list(held) if r is entry.records[-1] else []
+            inside = ", ".join([*values[start:stop], *more])
+            plain.append(f"{glob(r.name)}({inside})")
+            end = "" if more else stop
+            part = results if len(entry.records) == 1 else f"{results}[{start}:{end}]"
             stored.append(f"{glob(r.name)}(*{part})")
             start = stop
         flat = f"{glob('_flat')}({scope.out}, {scope.structure})"
@@ -565,11 +626,152 @@ class _Assembly:
             f"if {scope.out} is not None:",
             f"    {given} = {flat}",
             f"    {results} = {glob('_delivered')}({given}, {listed})",
+            *([f"    {results} += [{', '.join(held)}]"] if held else []),
             f"    return {', '.join(stored)}",
             f"return {', '.join(plain)}",
         ]
 
-    def entry_doc(self, entry: Entry, is_private: bool) -> list[str]:
+    # ------------------------------------------------------------------------ pair
+
+    def pair(self, pair: Pair) -> tuple[RecordView, list[str], list[str]]:
+        """The record of the residuals, and the texts of `forward` and of `backward`.
+
+        Backward's text tells which sizes it needs: they are residuals as well.
+        """
+        made = [f for f in pair.forward.records[1].fields if f.tensor is not None]
+        inputs = pair.forward.graph.inputs
+        held = [inputs[k] for k in pair.held]
+        names = [*(f.name for f in made), *(t.attrs.name for t in held)]
+        symbols = self.inputs.symbols
+        fields = fields_of([*names, *symbols], "residual")
+        types = [f.tensor.type for f in made if f.tensor is not None]
+        types += [t.type for t in held]
+        backward, used = self.backward(pair, list(zip(fields, types, strict=False)))
+        needed = [s for s in symbols if s in used]
+        fields = fields_of([*names, *needed], "residual")
+        scope = self.scope(pair.forward, held=len(held) + len(needed))
+        variables = [scope.inputs[k] for k in pair.held]
+        variables += [scope.sizes[s] for s in needed]
+        record = Record(RESIDUALS, "What backward() needs of a call of forward().", ())
+        kinds = [*map(result_type, types), *("int" for _ in needed)]
+        return (
+            _record_view(record, list(zip(fields, kinds, strict=True))),
+            self.forward(
+                pair.forward,
+                scope,
+                variables,
+                [
+                    self.inputs.names[k]
+                    for k, t in zip(pair.held, held, strict=True)
+                    if t.shape
+                ],
+            ),
+            backward,
+        )
+
+    def forward(
+        self, entry: Entry, scope: Scope, variables: Sequence[str], held: Sequence[str]
+    ) -> list[str]:
+        out, threads = self.options["out"], self.options["threads"]
+        returned = "tuple[Values, Residuals]"
+        items = self.inputs.signature()
+        items += [f"{out}: {returned} | None = None", f"{threads}: int = 1"]
+        lines = layout.parameters("def forward", items, f" -> {returned}:")
+        note = ["The residuals are fresh memory; they may be used again."]
+        if held:
+            text = (
+                f"The residuals have {_and(held)} by reference, where given in the declared "
+                "type: what is written there before backward() changes its result. The rest is "
+                f"fresh memory; residuals may be used again. `{out}` is not read where they have "
+                "inputs or sizes."
+            )
+            note = textwrap.wrap(docstring(text), 84)
+        lines += self.entry_doc(entry, False, note)
+        rest = self.target.call(entry, scope) + self.returned(entry, scope, variables)
+        used = set(re.findall(r"\w+", "\n".join(rest)))
+        call = f"{scope.glob('_inputs')}({', '.join(self.inputs.names)})"
+        body = [
+            f"if {threads} != 1:",
+            f"    {scope.glob('_threads')}({threads})",
+            _unpacked([*scope.inputs, *scope.sizes.values()], used, call),
+        ]
+        return lines + layout.indented([*body, *rest])
+
+    def backward(
+        self, pair: Pair, residuals: Sequence[tuple[str, TensorType]]
+    ) -> tuple[list[str], list[str]]:
+        """The text of `backward`, and the symbols that it needs."""
+        entry = pair.backward
+        grad_ys, out, threads = self.options.values()
+        items = ["residuals: Residuals"]
+        items += [f"{grad_ys}: Any = None"] if entry.ys else []
+        items += ["*", f"{out}: Gradients | None = None", f"{threads}: int = 1"]
+        lines = layout.parameters("def backward", items, " -> Gradients:")
+        lines += self.entry_doc(entry, False)
+        scope = self.scope(entry, ["residuals"])
+        glob = scope.glob
+        rest = self.target.call(entry, scope) + self.returned(entry, scope)
+        if entry.ys:
+            seeds = scope.inputs[len(pair.held) + len(pair.kept) :]
+            used = set(re.findall(r"\w+", "\n".join(rest)))
+            rest.insert(0, _unpacked(seeds, used, self.seeds_call(entry, scope)))
+        if pair.defaults:
+            texts = [f"residuals.{n}" if n else "None" for n in pair.defaults]
+            tail = "," if len(texts) == 1 else ""
+            rest[:0] = [
+                f"if {grad_ys} is None:",
+                f"    {grad_ys} = ({', '.join(texts)}{tail})",
+            ]
+        used = set(re.findall(r"\w+", "\n".join(rest)))
+        wanted = [
+            f"({quoted(name)}, {glob('np')}.{scalar_name(type.dtype.name)}, "
+            f"{shape_in(type.shape, scope.sizes)})"
+            for name, type in residuals
+        ]
+        made = len(residuals) - len(pair.held)
+        variables = [
+            *scope.inputs[len(pair.held) : len(pair.held) + len(pair.kept)],
+            *("_" for _ in range(made - len(pair.kept))),
+            *scope.inputs[: len(pair.held)],
+        ]
+        tail = "," if len(wanted) == 1 else ""
+        items_ = scope.fresh("items")
+        checks = []
+        if wanted:
+            call = f"{glob('_arrays')}({items_}, ({', '.join(wanted)}{tail}))"
+            checks = [_unpacked(variables, used, call)]
+        used |= set(re.findall(r"\w+", "\n".join(checks)))
+        needed = [s for s in self.inputs.symbols if scope.sizes[s] in used]
+        whole = f"{glob('_residuals')}(residuals)"
+        if needed:
+            star = f"*{items_ if checks else '_'}"
+            opened = f"{', '.join([star, *(scope.sizes[s] for s in needed)])} = {whole}"
+        else:
+            opened = f"{items_} = {whole}" if checks else whole
+        body = [
+            f"if {threads} != 1:",
+            f"    {glob('_threads')}({threads})",
+            opened,
+            *checks,
+            *rest,
+        ]
+        return lines + layout.indented(body), needed
+
+    def selftest(self) -> SelfTestView | None:
+        """The parts of the self-test; None where the module has none."""
+        if self.module.selftest is None:
+            return None
+        return selftest_view(
+            self.module.selftest,
+            self.inputs.names,
+            [p.default is None for p in self.inputs.parameters],
+            self.module.xs,
+            self.options["grad_ys"],
+        )
+
+    def entry_doc(
+        self, entry: Entry, is_private: bool, note: Sequence[str] = ()
+    ) -> list[str]:
         grad_ys, out, threads = self.options.values()
         if is_private:
             return [f'    """{docstring(entry.doc)}"""']
@@ -579,6 +781,7 @@ class _Assembly:
             for f in entry.fields
             if f.tensor is None
         ]
+        lines += note
         if entry.ys:
             lines.append(f"`{grad_ys}` has a cotangent for each y, None for ones.")
         lines += [
@@ -592,13 +795,17 @@ class _Assembly:
 # --------------------------------------------------------------------------- helpers
 
 
-def _record_view(record: Record) -> RecordView:
+def _record_view(record: Record, more: Sequence[tuple[str, str]] = ()) -> RecordView:
+    """The record; `more` has names and types of fields that are no results."""
     lines = []
-    for f in record.fields:
-        kind = "None" if f.tensor is None else result_type(f.tensor.type)
-        hides = f.name in ("count", "index")  # methods of a tuple
+    fields = [
+        (f.name, "None" if f.tensor is None else result_type(f.tensor.type))
+        for f in record.fields
+    ]
+    for name, kind in [*fields, *more]:
+        hides = name in ("count", "index")  # methods of a tuple
         note = "  # type: ignore[assignment]" if hides else ""
-        lines += layout.statement(f"{f.name}: {kind}", 4)
+        lines += layout.statement(f"{name}: {kind}", 4)
         lines[-1] += note
     return RecordView(record.name, record.doc, tuple(lines))
 
@@ -614,6 +821,13 @@ def _wanted(entry: Entry, sizes: Mapping[str, str], glob: Callable[[str], str]) 
         shape = shape_in(f.tensor.shape, sizes)
         parts.append(f"({quoted(f.name)}, {dtype}, {shape})")
     return f"({', '.join(parts)},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def _and(names: Sequence[str]) -> str:
+    listed = [f"`{n}`" for n in names]
+    if len(listed) < 2:
+        return "".join(listed)
+    return f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
 def _outputs(entry: Entry) -> list[Tensor]:

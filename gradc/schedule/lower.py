@@ -823,10 +823,11 @@ class _Lowering:
 
 
 def _symbols(graph: Graph) -> list[str]:
+    """The symbols of the inputs' shapes, then those that other nodes have alone."""
     found: dict[str, None] = {}
-    for t in graph.inputs:
-        for d in t.shape:
-            found.update(dict.fromkeys(symbols_of(d)))
+    made = (t for node in graph.nodes() for t in node.outputs)
+    for d in dict.fromkeys(d for t in (*graph.inputs, *made) for d in t.shape):
+        found.update(dict.fromkeys(symbols_of(d)))
     return list(found)
 
 

@@ -17,6 +17,7 @@ To make it again:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -30,7 +31,10 @@ __all__ = [
     "OUTPUTS",
     "Gradients",
     "Outputs",
+    "Residuals",
     "Values",
+    "backward",
+    "forward",
     "run",
     "value_and_gradients",
 ]
@@ -84,6 +88,17 @@ class Gradients(NamedTuple):
     table: npt.NDArray[np.float32]
     scale: np.float32
     ids: None
+
+
+class Residuals(NamedTuple):
+    """What backward() needs of a call of forward()."""
+
+    residual_0: npt.NDArray[np.float32]
+    residual_1: npt.NDArray[np.float32]
+    ids: npt.NDArray[np.int64]
+    scale: np.float32
+    V: int
+    B: int
 
 
 # ------------------------------------------------------------------ entry points
@@ -163,6 +178,90 @@ def value_and_gradients(
     return Values(total), Gradients(table_bar, scale_bar, None)
 
 
+def forward(
+    table: npt.ArrayLike,
+    ids: npt.ArrayLike,
+    *,
+    scale: float = 0.5,
+    out: tuple[Values, Residuals] | None = None,
+    threads: int = 1,
+) -> tuple[Values, Residuals]:
+    """total, and what backward() needs.
+
+    The residuals have `ids` by reference, where given in the declared type: what is
+    written there before backward() changes its result. The rest is fresh memory;
+    residuals may be used again. `out` is not read where they have inputs or sizes.
+    `out` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
+    """
+    if threads != 1:
+        _threads(threads)
+    table_, ids_, scale_, V, B = _inputs(table, ids, scale)
+    if out is not None:
+        _checked(
+            _flat(out, (1, 2), 4),
+            (
+                ("total", np.float32, ()),
+                ("residual_0", np.float32, (B, 3)),
+                ("residual_1", np.float32, (B,)),
+            ),
+        )
+    total, residual_0, residual_1 = _forward(table_, ids_, scale_)
+    total = np.float32(total)
+    residual_0 = _own(residual_0)
+    residual_1 = _own(residual_1)
+    if out is not None:
+        given = _flat(out, (1, 2), 4)
+        results = _delivered(given, [total, residual_0, residual_1])
+        results += [ids_, scale_, V, B]
+        return Values(*results[0:1]), Residuals(*results[1:])
+    return Values(total), Residuals(residual_0, residual_1, ids_, scale_, V, B)
+
+
+def backward(
+    residuals: Residuals,
+    grad_ys: Any = None,
+    *,
+    out: Gradients | None = None,
+    threads: int = 1,
+) -> Gradients:
+    """The gradients of value_and_gradients(), from what forward() kept.
+
+    `ids` is None: ids is int64: integer and bool tensors are constants
+    `grad_ys` has a cotangent for each y, None for ones.
+    `out` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
+    """
+    if threads != 1:
+        _threads(threads)
+    *items, V, B = _residuals(residuals)
+    residual_0_, residual_1_, ids_, scale_ = _arrays(
+        items,
+        (
+            ("residual_0", np.float32, (B, 3)),
+            ("residual_1", np.float32, (B,)),
+            ("ids", np.int64, (B,)),
+            ("scale", np.float32, ()),
+        ),
+    )
+    (grad_total_,) = _seeds(grad_ys, (("total", np.float32, ()),))
+    if out is not None:
+        _checked(
+            _flat(out, (3,)),
+            (("table", np.float32, (V, 3)), ("scale", np.float32, ()), None),
+        )
+    table_bar, scale_bar = _backward(
+        ids_, scale_, residual_0_, residual_1_, grad_total_, B, V
+    )
+    table_bar = _own(table_bar)
+    scale_bar = np.float32(scale_bar)
+    if out is not None:
+        given = _flat(out, (3,))
+        results = _delivered(given, [table_bar, scale_bar, None])
+        return Gradients(*results)
+    return Gradients(table_bar, scale_bar, None)
+
+
 # ---------------------------------------------------------------- statements
 
 
@@ -196,6 +295,44 @@ def _value_and_gradients(table: Any, ids: Any, scale: Any, V: int) -> tuple[Any,
         table_bar = _scatter_add((V, 3), rows_bar, (ids,), (0,), 0, 1)
     scale_bar = np.sum(t2)
     return total, table_bar, scale_bar
+
+
+@np.errstate(all="ignore")
+def _forward(table: Any, ids: Any, scale: Any) -> tuple[Any, ...]:
+    # centre = float32([0.0, 1.0, -1.0])
+    centre = np.array([0.0, 1.0, -1.0]).astype(np.float32)
+    with _statement("rows = table[ids] - centre"):
+        t1 = table[ids]
+    rows = t1 - centre
+    # energy = scale * sum(rows**2, axis=1)
+    t2 = np.sum(rows * rows, axis=1)
+    energy = scale * t2
+    total = np.sum(energy)
+    return total, t1, t2
+
+
+@np.errstate(all="ignore")
+def _backward(
+    ids: Any,
+    scale: Any,
+    residual_0: Any,
+    residual_1: Any,
+    grad_total: Any,
+    B: int,
+    V: int,
+) -> tuple[Any, ...]:
+    # centre = float32([0.0, 1.0, -1.0])
+    centre = np.array([0.0, 1.0, -1.0]).astype(np.float32)
+    # rows = table[ids] - centre
+    rows = residual_0 - centre
+    # adjoint
+    t1 = np.where(grad_total == 0, 0, grad_total * scale)
+    rows_bar = np.where(t1 == 0, 0, t1 * (2.0 * rows))
+    with _statement("rows = table[ids] - centre"):
+        table_bar = _scatter_add((V, 3), rows_bar, (ids,), (0,), 0, 1)
+    energy_bar = np.broadcast_to(grad_total, (B,))
+    scale_bar = np.sum(np.where(energy_bar == 0, 0, energy_bar * residual_1))
+    return table_bar, scale_bar
 
 
 # ----------------------------------------------------------------------- helpers
@@ -337,15 +474,20 @@ def _threads(threads: Any) -> None:
 # ----------------------------------------------------------------------- results
 
 
-def _flat(out: Any, sizes: tuple[int, ...]) -> list[Any]:
-    """The arrays of `out`, which has the structure of the result; None where it has none."""
+def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
+    """The arrays of `out`, which has the structure of the result; None where it has none.
+
+    The last part of the result holds more behind its arrays.
+    """
     parts = (out,) if len(sizes) == 1 else out
     if not isinstance(parts, list | tuple) or len(parts) != len(sizes):
         raise TypeError(
-            f"out: expected a pair (values, gradients), got {type(out).__name__}"
+            f"out: expected a pair like the result, got {type(out).__name__}"
         )
     flat: list[Any] = []
     for part, size in zip(parts, sizes, strict=True):
+        if held and part is parts[-1] and isinstance(part, list | tuple):
+            part = part[:size] if len(part) == size + held else part
         if part is None:
             flat += [None] * size
         elif isinstance(part, list | tuple) and len(part) == size:
@@ -383,6 +525,8 @@ def _own(array: Any) -> Any:
 def _seeds(grad_ys: Any, wanted: Any) -> list[Any]:
     """The cotangents of the ys by (name, dtype, shape), ones where `grad_ys` has None."""
     given = grad_ys if isinstance(grad_ys, list | tuple) else [grad_ys]
+    if grad_ys is None:
+        given = [None] * len(wanted)
     if len(given) != len(wanted):
         raise ValueError(
             f"grad_ys: expected {len(wanted)} entries, one a y, got {len(given)}"
@@ -431,3 +575,139 @@ def _delivered(out: list[Any], results: list[Any]) -> list[Any]:
                 array[...] = result
             delivered.append(array)
     return delivered
+
+
+def _residuals(residuals: Any) -> Any:
+    """What forward() returned, or fields like it."""
+    if not isinstance(residuals, Residuals):
+        found = type(residuals).__name__
+        raise TypeError(f"residuals: expected the Residuals of forward(), got {found}")
+    return residuals
+
+
+def _arrays(residuals: Any, wanted: Any) -> list[Any]:
+    """The arrays of residuals, checked against their (name, dtype, shape)."""
+    arrays = []
+    for residual, (name, dtype, shape) in zip(residuals, wanted, strict=True):
+        array = np.asarray(residual)
+        if array.dtype != dtype or array.shape != shape:
+            expected = f"{np.dtype(dtype)} of shape {shape}"
+            got = f"{array.dtype} of shape {array.shape}"
+            raise ValueError(f"residuals: {name}: expected {expected}, got {got}")
+        arrays.append(_array(name, array, np.dtype(dtype), len(shape))[()])
+    return arrays
+
+
+# --------------------------------------------------------------------- self-test
+
+_DRAWN: dict[str, tuple[tuple[int, ...], int]] = {
+    "table": ((4, 3), 4),
+    "ids": ((5,), 4),
+    "scale": ((), 4),
+}
+_BY: list[str | None] = ["table", "scale", "ids"]
+_RANGES = [(-2.0, 2.0), (0.1, 0.9), (0.5, 2.0), (1.5, 4.0), (-0.9, -0.1)]
+
+
+def _selftest() -> int:
+    """Check every gradient against central differences; 1 where one is wrong."""
+    why = ""
+    for low, high in _RANGES:
+        rng = np.random.default_rng(0)
+        data = {name: _draw(rng, name, low, high) for name in _DRAWN}
+        try:
+            values = value_and_gradients(**data)[0]
+        except (ValueError, IndexError) as error:
+            why = str(error)
+            continue
+        if all(np.isfinite(value).all() for value in values):
+            break
+        why = "a value is not finite"
+    else:
+        print(f"inconclusive: {why}")
+        return 0
+    seeds = [
+        rng.normal(size=v.shape).astype(v.dtype) if v.dtype.kind in "fc" else None
+        for v in values
+    ]
+    fused = value_and_gradients(**data, grad_ys=seeds)[1]
+    halves = backward(forward(**data)[1], seeds)
+    status = 0
+    for name, x, pair in zip(
+        Gradients._fields, _BY, zip(fused, halves, strict=True), strict=True
+    ):
+        found = "inconclusive: `gradc verify` can tell" if x is None else ""
+        found = found or _told(rng, str(x), data, seeds, pair)
+        print(f"{name}: {found}")
+        status |= found.startswith("wrong")
+    return status
+
+
+def _draw(rng: np.random.Generator, name: str, low: float, high: float) -> Any:
+    """A likely value of an input."""
+    shape, limit = _DRAWN[name]
+    dtype = np.dtype(INPUTS[name]["dtype"])
+    if dtype.kind in "biu":
+        return np.asarray(rng.integers(0, limit, shape)).astype(dtype)[()]
+    x = np.asarray(rng.uniform(low, high, shape))
+    if dtype.kind == "c":
+        return (x + 1j * rng.uniform(low, high, shape)).astype(dtype)[()]
+    return x.astype(dtype)[()]
+
+
+def _told(
+    rng: np.random.Generator, x: str, data: dict[str, Any], seeds: Any, bars: Any
+) -> str:
+    """What differences along a random direction say of gradients by x."""
+    at = np.asarray(data[x])
+    if at.dtype.kind not in "fc" or not at.size:
+        return "inconclusive: it has no real elements"
+    v = np.asarray(rng.normal(size=at.shape))
+    if at.dtype.kind == "c":
+        v = v + 1j * rng.normal(size=at.shape)
+
+    def terms(step: float) -> Any:
+        moved = (at + step * v).astype(at.dtype)[()]
+        values = value_and_gradients(**{**data, x: moved})[0]
+        pairs = [p for p in zip(seeds, values, strict=True) if p[0] is not None]
+        return np.concatenate(
+            [np.zeros(1), *(np.ravel(np.conj(s) * y).real for s, y in pairs)],
+            dtype=np.float64,
+        )
+
+    with np.errstate(all="ignore"):
+        eps = float(np.finfo(at.dtype).eps)
+        here = terms(0.0)
+        unit = float(np.sqrt(np.mean(np.abs(at) ** 2))) or 1.0
+        rows = []
+        for h in [unit * eps**p for p in (0.12, 0.17, 0.2, 0.25, 0.33)]:
+            up, down, near, below = map(terms, (h, -h, h / 2, -h / 2))
+            wide, narrow = np.sum(up - down) / (2 * h), np.sum(near - below) / h
+            jump = abs(np.sum(up + down - 2 * here)) / h
+            noise = 50 * eps * np.sum(np.abs(here)) / h
+            rows.append([float(t) for t in ((4 * narrow - wide) / 3, noise, jump)])
+        if not np.isfinite(rows).all():
+            return "inconclusive: differences are not finite"
+        spread, expected, noise = min(
+            (abs(rows[k - 1][0] - rows[k][0]) + rows[k][1], *rows[k][:2])
+            for k in range(1, len(rows))
+        )
+        slope = expected
+        for bar in bars:  # the one that is further off
+            found = 0.0 if bar is None else float(np.sum(np.conj(bar) * v).real)
+            if not abs(found - expected) <= abs(slope - expected):
+                slope = found
+    scale = max(abs(slope), abs(expected))
+    gap = abs(slope - expected)
+    said = f"{slope:.6g} along a direction, differences say {expected:.6g}"
+    if gap <= 2 * eps**0.4 * scale + noise + spread * eps**0.2:
+        return f"agrees: {said}"
+    if np.isfinite(gap) and (spread > 0.1 * gap or rows[-2][2] > 0.5 * rows[0][2] > 0):
+        return f"inconclusive: {said}"
+    return f"wrong: {said}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--selftest"]:
+        sys.exit(f"usage: python {sys.argv[0]} --selftest")
+    sys.exit(_selftest())

@@ -15,6 +15,7 @@ To make it again:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -28,7 +29,10 @@ __all__ = [
     "OUTPUTS",
     "Gradients",
     "Outputs",
+    "Residuals",
     "Values",
+    "backward",
+    "forward",
     "run",
     "value_and_gradients",
 ]
@@ -67,6 +71,14 @@ class Gradients(NamedTuple):
 
     K: npt.NDArray[np.float64]
     y: npt.NDArray[np.float64]
+
+
+class Residuals(NamedTuple):
+    """What backward() needs of a call of forward()."""
+
+    L: npt.NDArray[np.float64]
+    residual_1: npt.NDArray[np.float64]
+    N: int
 
 
 # ------------------------------------------------------------------ entry points
@@ -135,6 +147,75 @@ def value_and_gradients(
     return Values(nll), Gradients(K_bar, y_bar)
 
 
+def forward(
+    K: npt.ArrayLike,
+    y: npt.ArrayLike,
+    *,
+    out: tuple[Values, Residuals] | None = None,
+    threads: int = 1,
+) -> tuple[Values, Residuals]:
+    """nll, and what backward() needs.
+
+    The residuals are fresh memory; they may be used again.
+    `out` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
+    """
+    if threads != 1:
+        _threads(threads)
+    K_, y_, N = _inputs(K, y)
+    if out is not None:
+        _checked(
+            _flat(out, (1, 2), 1),
+            (
+                ("nll", np.float64, ()),
+                ("L", np.float64, (N, N)),
+                ("residual_1", np.float64, (N, 1)),
+            ),
+        )
+    nll, L, residual_1 = _forward(K_, y_, N)
+    nll = np.float64(nll)
+    L = _own(L)
+    residual_1 = _own(residual_1)
+    if out is not None:
+        given = _flat(out, (1, 2), 1)
+        results = _delivered(given, [nll, L, residual_1])
+        results += [N]
+        return Values(*results[0:1]), Residuals(*results[1:])
+    return Values(nll), Residuals(L, residual_1, N)
+
+
+def backward(
+    residuals: Residuals,
+    grad_ys: Any = None,
+    *,
+    out: Gradients | None = None,
+    threads: int = 1,
+) -> Gradients:
+    """The gradients of value_and_gradients(), from what forward() kept.
+
+    `grad_ys` has a cotangent for each y, None for ones.
+    `out` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
+    """
+    if threads != 1:
+        _threads(threads)
+    *items, N = _residuals(residuals)
+    L_, residual_1_ = _arrays(
+        items, (("L", np.float64, (N, N)), ("residual_1", np.float64, (N, 1)))
+    )
+    (grad_nll_,) = _seeds(grad_ys, (("nll", np.float64, ()),))
+    if out is not None:
+        _checked(_flat(out, (2,)), (("K", np.float64, (N, N)), ("y", np.float64, (N,))))
+    K_bar, y_bar = _backward(L_, residual_1_, grad_nll_, N)
+    K_bar = _own(K_bar)
+    y_bar = _own(y_bar)
+    if out is not None:
+        given = _flat(out, (2,))
+        results = _delivered(given, [K_bar, y_bar])
+        return Gradients(*results)
+    return Gradients(K_bar, y_bar)
+
+
 # ---------------------------------------------------------------- statements
 
 
@@ -178,6 +259,42 @@ def _value_and_gradients(K: Any, y: Any, N: int) -> tuple[Any, ...]:
     K_bar = (t10 + t10.T) * 0.5
     y_bar = np.reshape(t7, (N,))
     return nll, K_bar, y_bar
+
+
+@np.errstate(all="ignore")
+def _forward(K: Any, y: Any, N: int) -> tuple[Any, ...]:
+    with _statement("L = cholesky(K)"):
+        L = np.linalg.cholesky(K)
+    with _statement("a = solve_triangular(L, y)"):
+        t1 = np.linalg.solve(np.triu(L), np.reshape(y, (N, 1)))
+    a = np.reshape(t1, (N,))
+    # nll = 0.5 * (a @ a) + sum(log(diag(L))) + 0.5 * N * log(2 * pi)
+    t2 = np.float64(0.5 * np.float64(N) * 1.8378770664093453)
+    nll = 0.5 * (a @ a) + np.sum(np.log(np.diagonal(L))) + t2
+    return nll, L, t1
+
+
+@np.errstate(all="ignore")
+def _backward(L: Any, residual_1: Any, grad_nll: Any, N: int) -> tuple[Any, ...]:
+    # a = solve_triangular(L, y)
+    a = np.reshape(residual_1, (N,))
+    # adjoint
+    t1 = np.broadcast_to(np.arange(N, dtype=np.int64)[:, None], (N, N))
+    t2 = np.broadcast_to(np.arange(N, dtype=np.int64)[None, :], (N, N))
+    t3 = t1 > t2
+    a_bar = a * (grad_nll * 0.5) * 2.0
+    with _statement("a = solve_triangular(L, y)"):
+        t4 = np.linalg.solve(np.triu(L).T, np.reshape(a_bar, (N, 1)))
+    t5 = np.diag(np.where(grad_nll == 0, 0, grad_nll * (1.0 / np.diagonal(L))))
+    L_bar = -np.where(t3, 0.0, t4 @ residual_1.T) + t5
+    t6 = np.where(t1 >= t2, L.T @ L_bar, 0.0)
+    with _statement("L = cholesky(K)"):
+        t7 = np.linalg.solve(np.tril(L).T, (t6 + np.where(t3, t6, 0.0)) * 0.5)
+    with _statement("L = cholesky(K)"):
+        t8 = np.linalg.solve(np.tril(L).T, t7.T)
+    K_bar = (t8 + t8.T) * 0.5
+    y_bar = np.reshape(t4, (N,))
+    return K_bar, y_bar
 
 
 # ----------------------------------------------------------------------- helpers
@@ -304,15 +421,20 @@ def _threads(threads: Any) -> None:
 # ----------------------------------------------------------------------- results
 
 
-def _flat(out: Any, sizes: tuple[int, ...]) -> list[Any]:
-    """The arrays of `out`, which has the structure of the result; None where it has none."""
+def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
+    """The arrays of `out`, which has the structure of the result; None where it has none.
+
+    The last part of the result holds more behind its arrays.
+    """
     parts = (out,) if len(sizes) == 1 else out
     if not isinstance(parts, list | tuple) or len(parts) != len(sizes):
         raise TypeError(
-            f"out: expected a pair (values, gradients), got {type(out).__name__}"
+            f"out: expected a pair like the result, got {type(out).__name__}"
         )
     flat: list[Any] = []
     for part, size in zip(parts, sizes, strict=True):
+        if held and part is parts[-1] and isinstance(part, list | tuple):
+            part = part[:size] if len(part) == size + held else part
         if part is None:
             flat += [None] * size
         elif isinstance(part, list | tuple) and len(part) == size:
@@ -350,6 +472,8 @@ def _own(array: Any) -> Any:
 def _seeds(grad_ys: Any, wanted: Any) -> list[Any]:
     """The cotangents of the ys by (name, dtype, shape), ones where `grad_ys` has None."""
     given = grad_ys if isinstance(grad_ys, list | tuple) else [grad_ys]
+    if grad_ys is None:
+        given = [None] * len(wanted)
     if len(given) != len(wanted):
         raise ValueError(
             f"grad_ys: expected {len(wanted)} entries, one a y, got {len(given)}"
@@ -398,3 +522,142 @@ def _delivered(out: list[Any], results: list[Any]) -> list[Any]:
                 array[...] = result
             delivered.append(array)
     return delivered
+
+
+def _residuals(residuals: Any) -> Any:
+    """What forward() returned, or fields like it."""
+    if not isinstance(residuals, Residuals):
+        found = type(residuals).__name__
+        raise TypeError(f"residuals: expected the Residuals of forward(), got {found}")
+    return residuals
+
+
+def _arrays(residuals: Any, wanted: Any) -> list[Any]:
+    """The arrays of residuals, checked against their (name, dtype, shape)."""
+    arrays = []
+    for residual, (name, dtype, shape) in zip(residuals, wanted, strict=True):
+        array = np.asarray(residual)
+        if array.dtype != dtype or array.shape != shape:
+            expected = f"{np.dtype(dtype)} of shape {shape}"
+            got = f"{array.dtype} of shape {array.shape}"
+            raise ValueError(f"residuals: {name}: expected {expected}, got {got}")
+        arrays.append(_array(name, array, np.dtype(dtype), len(shape))[()])
+    return arrays
+
+
+# --------------------------------------------------------------------- self-test
+
+_DRAWN: dict[str, tuple[tuple[int, ...], int]] = {
+    "K": ((3, 3), 4),
+    "y": ((3,), 4),
+}
+_BY: list[str | None] = ["K", "y"]
+_RANGES = [(-2.0, 2.0), (0.1, 0.9), (0.5, 2.0), (1.5, 4.0), (-0.9, -0.1)]
+
+
+def _selftest() -> int:
+    """Check every gradient against central differences; 1 where one is wrong."""
+    why = ""
+    for low, high in _RANGES:
+        rng = np.random.default_rng(0)
+        data = {name: _draw(rng, name, low, high) for name in _DRAWN}
+        try:
+            values = value_and_gradients(**data)[0]
+        except (ValueError, IndexError) as error:
+            why = str(error)
+            continue
+        if all(np.isfinite(value).all() for value in values):
+            break
+        why = "a value is not finite"
+    else:
+        print(f"inconclusive: {why}")
+        return 0
+    seeds = [
+        rng.normal(size=v.shape).astype(v.dtype) if v.dtype.kind in "fc" else None
+        for v in values
+    ]
+    fused = value_and_gradients(**data, grad_ys=seeds)[1]
+    halves = backward(forward(**data)[1], seeds)
+    status = 0
+    for name, x, pair in zip(
+        Gradients._fields, _BY, zip(fused, halves, strict=True), strict=True
+    ):
+        found = "inconclusive: `gradc verify` can tell" if x is None else ""
+        found = found or _told(rng, str(x), data, seeds, pair)
+        print(f"{name}: {found}")
+        status |= found.startswith("wrong")
+    return status
+
+
+def _draw(rng: np.random.Generator, name: str, low: float, high: float) -> Any:
+    """A likely value of an input."""
+    shape, limit = _DRAWN[name]
+    dtype = np.dtype(INPUTS[name]["dtype"])
+    if dtype.kind in "biu":
+        return np.asarray(rng.integers(0, limit, shape)).astype(dtype)[()]
+    x = np.asarray(rng.uniform(low, high, shape))
+    if len(shape) > 1 and shape[-1] == shape[-2]:
+        x = x @ np.swapaxes(x, -1, -2) + 4.0 * np.eye(shape[-1])
+    if dtype.kind == "c":
+        return (x + 1j * rng.uniform(low, high, shape)).astype(dtype)[()]
+    return x.astype(dtype)[()]
+
+
+def _told(
+    rng: np.random.Generator, x: str, data: dict[str, Any], seeds: Any, bars: Any
+) -> str:
+    """What differences along a random direction say of gradients by x."""
+    at = np.asarray(data[x])
+    if at.dtype.kind not in "fc" or not at.size:
+        return "inconclusive: it has no real elements"
+    v = np.asarray(rng.normal(size=at.shape))
+    if at.dtype.kind == "c":
+        v = v + 1j * rng.normal(size=at.shape)
+    if v.ndim > 1 and v.shape[-1] == v.shape[-2]:
+        v = v + np.conj(np.swapaxes(v, -1, -2))
+
+    def terms(step: float) -> Any:
+        moved = (at + step * v).astype(at.dtype)[()]
+        values = value_and_gradients(**{**data, x: moved})[0]
+        pairs = [p for p in zip(seeds, values, strict=True) if p[0] is not None]
+        return np.concatenate(
+            [np.zeros(1), *(np.ravel(np.conj(s) * y).real for s, y in pairs)],
+            dtype=np.float64,
+        )
+
+    with np.errstate(all="ignore"):
+        eps = float(np.finfo(at.dtype).eps)
+        here = terms(0.0)
+        unit = float(np.sqrt(np.mean(np.abs(at) ** 2))) or 1.0
+        rows = []
+        for h in [unit * eps**p for p in (0.12, 0.17, 0.2, 0.25, 0.33)]:
+            up, down, near, below = map(terms, (h, -h, h / 2, -h / 2))
+            wide, narrow = np.sum(up - down) / (2 * h), np.sum(near - below) / h
+            jump = abs(np.sum(up + down - 2 * here)) / h
+            noise = 50 * eps * np.sum(np.abs(here)) / h
+            rows.append([float(t) for t in ((4 * narrow - wide) / 3, noise, jump)])
+        if not np.isfinite(rows).all():
+            return "inconclusive: differences are not finite"
+        spread, expected, noise = min(
+            (abs(rows[k - 1][0] - rows[k][0]) + rows[k][1], *rows[k][:2])
+            for k in range(1, len(rows))
+        )
+        slope = expected
+        for bar in bars:  # the one that is further off
+            found = 0.0 if bar is None else float(np.sum(np.conj(bar) * v).real)
+            if not abs(found - expected) <= abs(slope - expected):
+                slope = found
+    scale = max(abs(slope), abs(expected))
+    gap = abs(slope - expected)
+    said = f"{slope:.6g} along a direction, differences say {expected:.6g}"
+    if gap <= 2 * eps**0.4 * scale + noise + spread * eps**0.2:
+        return f"agrees: {said}"
+    if np.isfinite(gap) and (spread > 0.1 * gap or rows[-2][2] > 0.5 * rows[0][2] > 0):
+        return f"inconclusive: {said}"
+    return f"wrong: {said}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--selftest"]:
+        sys.exit(f"usage: python {sys.argv[0]} --selftest")
+    sys.exit(_selftest())

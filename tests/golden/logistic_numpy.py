@@ -18,6 +18,7 @@ To make it again:
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,10 @@ __all__ = [
     "Gradients",
     "Objective",
     "Outputs",
+    "Residuals",
     "Values",
+    "backward",
+    "forward",
     "objective",
     "run",
     "value_and_gradients",
@@ -91,6 +95,18 @@ class Gradients(NamedTuple):
     """The gradients of value_and_gradients(), by x."""
 
     w: npt.NDArray[np.float64]
+
+
+class Residuals(NamedTuple):
+    """What backward() needs of a call of forward()."""
+
+    residual_0: npt.NDArray[np.float64]
+    X: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+    w: npt.NDArray[np.float64]
+    l2: np.float64
+    N: int
+    D: int
 
 
 # ------------------------------------------------------------------ entry points
@@ -159,6 +175,81 @@ def value_and_gradients(
         results = _delivered(given, [loss, w_bar])
         return Values(*results[0:1]), Gradients(*results[1:2])
     return Values(loss), Gradients(w_bar)
+
+
+def forward(
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    w: npt.ArrayLike,
+    *,
+    l2: float = 0.1,
+    out: tuple[Values, Residuals] | None = None,
+    threads: int = 1,
+) -> tuple[Values, Residuals]:
+    """loss, and what backward() needs.
+
+    The residuals have `X`, `y` and `w` by reference, where given in the declared type:
+    what is written there before backward() changes its result. The rest is fresh
+    memory; residuals may be used again. `out` is not read where they have inputs or
+    sizes.
+    `out` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
+    """
+    if threads != 1:
+        _threads(threads)
+    X_, y_, w_, l2_, N, D = _inputs(X, y, w, l2)
+    if out is not None:
+        _checked(
+            _flat(out, (1, 1), 6),
+            (("loss", np.float64, ()), ("residual_0", np.float64, (N,))),
+        )
+    loss, residual_0 = _forward(X_, y_, w_, l2_, N)
+    loss = np.float64(loss)
+    residual_0 = _own(residual_0)
+    if out is not None:
+        given = _flat(out, (1, 1), 6)
+        results = _delivered(given, [loss, residual_0])
+        results += [X_, y_, w_, l2_, N, D]
+        return Values(*results[0:1]), Residuals(*results[1:])
+    return Values(loss), Residuals(residual_0, X_, y_, w_, l2_, N, D)
+
+
+def backward(
+    residuals: Residuals,
+    grad_ys: Any = None,
+    *,
+    out: Gradients | None = None,
+    threads: int = 1,
+) -> Gradients:
+    """The gradients of value_and_gradients(), from what forward() kept.
+
+    `grad_ys` has a cotangent for each y, None for ones.
+    `out` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads` is at least 1; NumPy's own are left alone.
+    """
+    if threads != 1:
+        _threads(threads)
+    *items, N, D = _residuals(residuals)
+    residual_0_, X_, y_, w_, l2_ = _arrays(
+        items,
+        (
+            ("residual_0", np.float64, (N,)),
+            ("X", np.float64, (N, D)),
+            ("y", np.float64, (N,)),
+            ("w", np.float64, (D,)),
+            ("l2", np.float64, ()),
+        ),
+    )
+    (grad_loss_,) = _seeds(grad_ys, (("loss", np.float64, ()),))
+    if out is not None:
+        _checked(_flat(out, (1,)), (("w", np.float64, (D,)),))
+    (w_bar,) = _backward(X_, y_, w_, l2_, residual_0_, grad_loss_, N)
+    w_bar = _own(w_bar)
+    if out is not None:
+        given = _flat(out, (1,))
+        results = _delivered(given, [w_bar])
+        return Gradients(*results)
+    return Gradients(w_bar)
 
 
 class Objective:
@@ -284,6 +375,28 @@ def _value_and_gradients(X: Any, y: Any, w: Any, l2: Any, N: int) -> tuple[Any, 
     return loss, w_bar
 
 
+@np.errstate(all="ignore")
+def _forward(X: Any, y: Any, w: Any, l2: Any, N: int) -> tuple[Any, ...]:
+    z = X @ w
+    # loss = sum(softplus(z) - y * z) / N + l2 * sum(w**2)
+    t1 = np.exp(-np.abs(z))
+    loss = np.sum(np.maximum(z, 0.0) + np.log1p(t1) - y * z) / N + l2 * np.sum(w * w)
+    return loss, np.where(z >= 0.0, 1.0, t1) / (1.0 + t1)
+
+
+@np.errstate(all="ignore")
+def _backward(
+    X: Any, y: Any, w: Any, l2: Any, residual_0: Any, grad_loss: Any, N: int
+) -> tuple[Any, ...]:
+    # adjoint
+    t1 = np.where(grad_loss == 0, 0, grad_loss * (np.float64(1.0) / N))
+    t2 = -t1
+    z_bar = np.where(t1 == 0, 0, t1 * residual_0) + np.where(t2 == 0, 0, t2 * y)
+    t3 = np.where(grad_loss == 0, 0, grad_loss * l2)
+    w_bar = X.T @ z_bar + np.where(t3 == 0, 0, t3 * (2.0 * w))
+    return (w_bar,)
+
+
 # ------------------------------------------------------------------------ inputs
 
 _float64 = np.dtype(np.float64)
@@ -396,15 +509,20 @@ def _threads(threads: Any) -> None:
 # ----------------------------------------------------------------------- results
 
 
-def _flat(out: Any, sizes: tuple[int, ...]) -> list[Any]:
-    """The arrays of `out`, which has the structure of the result; None where it has none."""
+def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
+    """The arrays of `out`, which has the structure of the result; None where it has none.
+
+    The last part of the result holds more behind its arrays.
+    """
     parts = (out,) if len(sizes) == 1 else out
     if not isinstance(parts, list | tuple) or len(parts) != len(sizes):
         raise TypeError(
-            f"out: expected a pair (values, gradients), got {type(out).__name__}"
+            f"out: expected a pair like the result, got {type(out).__name__}"
         )
     flat: list[Any] = []
     for part, size in zip(parts, sizes, strict=True):
+        if held and part is parts[-1] and isinstance(part, list | tuple):
+            part = part[:size] if len(part) == size + held else part
         if part is None:
             flat += [None] * size
         elif isinstance(part, list | tuple) and len(part) == size:
@@ -442,6 +560,8 @@ def _own(array: Any) -> Any:
 def _seeds(grad_ys: Any, wanted: Any) -> list[Any]:
     """The cotangents of the ys by (name, dtype, shape), ones where `grad_ys` has None."""
     given = grad_ys if isinstance(grad_ys, list | tuple) else [grad_ys]
+    if grad_ys is None:
+        given = [None] * len(wanted)
     if len(given) != len(wanted):
         raise ValueError(
             f"grad_ys: expected {len(wanted)} entries, one a y, got {len(given)}"
@@ -490,3 +610,139 @@ def _delivered(out: list[Any], results: list[Any]) -> list[Any]:
                 array[...] = result
             delivered.append(array)
     return delivered
+
+
+def _residuals(residuals: Any) -> Any:
+    """What forward() returned, or fields like it."""
+    if not isinstance(residuals, Residuals):
+        found = type(residuals).__name__
+        raise TypeError(f"residuals: expected the Residuals of forward(), got {found}")
+    return residuals
+
+
+def _arrays(residuals: Any, wanted: Any) -> list[Any]:
+    """The arrays of residuals, checked against their (name, dtype, shape)."""
+    arrays = []
+    for residual, (name, dtype, shape) in zip(residuals, wanted, strict=True):
+        array = np.asarray(residual)
+        if array.dtype != dtype or array.shape != shape:
+            expected = f"{np.dtype(dtype)} of shape {shape}"
+            got = f"{array.dtype} of shape {array.shape}"
+            raise ValueError(f"residuals: {name}: expected {expected}, got {got}")
+        arrays.append(_array(name, array, np.dtype(dtype), len(shape))[()])
+    return arrays
+
+
+# --------------------------------------------------------------------- self-test
+
+_DRAWN: dict[str, tuple[tuple[int, ...], int]] = {
+    "X": ((3, 4), 4),
+    "y": ((3,), 4),
+    "w": ((4,), 4),
+}
+_BY: list[str | None] = ["w"]
+_RANGES = [(-2.0, 2.0), (0.1, 0.9), (0.5, 2.0), (1.5, 4.0), (-0.9, -0.1)]
+
+
+def _selftest() -> int:
+    """Check every gradient against central differences; 1 where one is wrong."""
+    why = ""
+    for low, high in _RANGES:
+        rng = np.random.default_rng(0)
+        data = {name: _draw(rng, name, low, high) for name in _DRAWN}
+        try:
+            values = value_and_gradients(**data)[0]
+        except (ValueError, IndexError) as error:
+            why = str(error)
+            continue
+        if all(np.isfinite(value).all() for value in values):
+            break
+        why = "a value is not finite"
+    else:
+        print(f"inconclusive: {why}")
+        return 0
+    seeds = [
+        rng.normal(size=v.shape).astype(v.dtype) if v.dtype.kind in "fc" else None
+        for v in values
+    ]
+    fused = value_and_gradients(**data, grad_ys=seeds)[1]
+    halves = backward(forward(**data)[1], seeds)
+    status = 0
+    for name, x, pair in zip(
+        Gradients._fields, _BY, zip(fused, halves, strict=True), strict=True
+    ):
+        found = "inconclusive: `gradc verify` can tell" if x is None else ""
+        found = found or _told(rng, str(x), data, seeds, pair)
+        print(f"{name}: {found}")
+        status |= found.startswith("wrong")
+    return status
+
+
+def _draw(rng: np.random.Generator, name: str, low: float, high: float) -> Any:
+    """A likely value of an input."""
+    shape, limit = _DRAWN[name]
+    dtype = np.dtype(INPUTS[name]["dtype"])
+    if dtype.kind in "biu":
+        return np.asarray(rng.integers(0, limit, shape)).astype(dtype)[()]
+    x = np.asarray(rng.uniform(low, high, shape))
+    if dtype.kind == "c":
+        return (x + 1j * rng.uniform(low, high, shape)).astype(dtype)[()]
+    return x.astype(dtype)[()]
+
+
+def _told(
+    rng: np.random.Generator, x: str, data: dict[str, Any], seeds: Any, bars: Any
+) -> str:
+    """What differences along a random direction say of gradients by x."""
+    at = np.asarray(data[x])
+    if at.dtype.kind not in "fc" or not at.size:
+        return "inconclusive: it has no real elements"
+    v = np.asarray(rng.normal(size=at.shape))
+    if at.dtype.kind == "c":
+        v = v + 1j * rng.normal(size=at.shape)
+
+    def terms(step: float) -> Any:
+        moved = (at + step * v).astype(at.dtype)[()]
+        values = value_and_gradients(**{**data, x: moved})[0]
+        pairs = [p for p in zip(seeds, values, strict=True) if p[0] is not None]
+        return np.concatenate(
+            [np.zeros(1), *(np.ravel(np.conj(s) * y).real for s, y in pairs)],
+            dtype=np.float64,
+        )
+
+    with np.errstate(all="ignore"):
+        eps = float(np.finfo(at.dtype).eps)
+        here = terms(0.0)
+        unit = float(np.sqrt(np.mean(np.abs(at) ** 2))) or 1.0
+        rows = []
+        for h in [unit * eps**p for p in (0.12, 0.17, 0.2, 0.25, 0.33)]:
+            up, down, near, below = map(terms, (h, -h, h / 2, -h / 2))
+            wide, narrow = np.sum(up - down) / (2 * h), np.sum(near - below) / h
+            jump = abs(np.sum(up + down - 2 * here)) / h
+            noise = 50 * eps * np.sum(np.abs(here)) / h
+            rows.append([float(t) for t in ((4 * narrow - wide) / 3, noise, jump)])
+        if not np.isfinite(rows).all():
+            return "inconclusive: differences are not finite"
+        spread, expected, noise = min(
+            (abs(rows[k - 1][0] - rows[k][0]) + rows[k][1], *rows[k][:2])
+            for k in range(1, len(rows))
+        )
+        slope = expected
+        for bar in bars:  # the one that is further off
+            found = 0.0 if bar is None else float(np.sum(np.conj(bar) * v).real)
+            if not abs(found - expected) <= abs(slope - expected):
+                slope = found
+    scale = max(abs(slope), abs(expected))
+    gap = abs(slope - expected)
+    said = f"{slope:.6g} along a direction, differences say {expected:.6g}"
+    if gap <= 2 * eps**0.4 * scale + noise + spread * eps**0.2:
+        return f"agrees: {said}"
+    if np.isfinite(gap) and (spread > 0.1 * gap or rows[-2][2] > 0.5 * rows[0][2] > 0):
+        return f"inconclusive: {said}"
+    return f"wrong: {said}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--selftest"]:
+        sys.exit(f"usage: python {sys.argv[0]} --selftest")
+    sys.exit(_selftest())

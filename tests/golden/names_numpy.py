@@ -22,6 +22,7 @@ Since an input has its name, the option `out` is called `out_`, `threads` is cal
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,10 @@ __all__ = [
     "OUTPUTS",
     "Gradients",
     "Outputs",
+    "Residuals",
     "Values",
+    "backward",
+    "forward",
     "run",
     "value_and_gradients",
 ]
@@ -104,6 +108,19 @@ class Gradients(NamedTuple):
     numba: npt.NDArray[np.float64]
     out: np.float64
     threads: np.float64
+
+
+class Residuals(NamedTuple):
+    """What backward() needs of a call of forward()."""
+
+    residual_0: npt.NDArray[np.float64]
+    residual_1: npt.NDArray[np.float64]
+    np: npt.NDArray[np.float64]
+    out: np.float64
+    threads: np.float64
+    Outputs: npt.NDArray[np.float64]
+    N: int
+    D: int
 
 
 # ------------------------------------------------------------------ entry points
@@ -202,6 +219,104 @@ def value_and_gradients(
     return Values(range_), Gradients(numba_bar, out_bar, threads_bar)
 
 
+def forward(
+    np: npt.ArrayLike,
+    numba: npt.ArrayLike,
+    threads: float,
+    Outputs: npt.ArrayLike,
+    *,
+    out: float = 2.0,
+    out_: tuple[Values, Residuals] | None = None,
+    threads_: int = 1,
+) -> tuple[Values, Residuals]:
+    """range, and what backward() needs.
+
+    The residuals have `np` and `Outputs` by reference, where given in the declared
+    type: what is written there before backward() changes its result. The rest is fresh
+    memory; residuals may be used again. `out_` is not read where they have inputs or
+    sizes.
+    `out_` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads_` is at least 1; NumPy's own are left alone.
+    """
+    if threads_ != 1:
+        _threads(threads_)
+    np_, numba_, out__2, threads__2, Outputs_, N, D = _inputs(
+        np, numba, out, threads, Outputs
+    )
+    if out_ is not None:
+        _checked(
+            _flat(out_, (1, 2), 6),
+            (
+                ("range", _global_np.float64, ()),
+                ("residual_0", _global_np.float64, (N,)),
+                ("residual_1", _global_np.float64, (N,)),
+            ),
+        )
+    range_, residual_0, residual_1 = _forward(np_, numba_, out__2, threads__2, Outputs_)
+    range_ = _global_np.float64(range_)
+    residual_0 = _own(residual_0)
+    residual_1 = _own(residual_1)
+    if out_ is not None:
+        given = _flat(out_, (1, 2), 6)
+        results = _delivered(given, [range_, residual_0, residual_1])
+        results += [np_, out__2, threads__2, Outputs_, N, D]
+        return Values(*results[0:1]), Residuals(*results[1:])
+    return (
+        Values(range_),
+        Residuals(residual_0, residual_1, np_, out__2, threads__2, Outputs_, N, D),
+    )
+
+
+def backward(
+    residuals: Residuals,
+    grad_ys: Any = None,
+    *,
+    out_: Gradients | None = None,
+    threads_: int = 1,
+) -> Gradients:
+    """The gradients of value_and_gradients(), from what forward() kept.
+
+    `grad_ys` has a cotangent for each y, None for ones.
+    `out_` has arrays to write to, in the structure of the result, None where one is to
+    be made; they may be inputs. `threads_` is at least 1; NumPy's own are left alone.
+    """
+    if threads_ != 1:
+        _threads(threads_)
+    *items, N, D = _residuals(residuals)
+    residual_0_, residual_1_, np_, out__2, threads__2, Outputs_ = _arrays(
+        items,
+        (
+            ("residual_0", np.float64, (N,)),
+            ("residual_1", np.float64, (N,)),
+            ("np", np.float64, (N, D)),
+            ("out", np.float64, ()),
+            ("threads", np.float64, ()),
+            ("Outputs", np.float64, (N,)),
+        ),
+    )
+    (grad_range_,) = _seeds(grad_ys, (("range", np.float64, ()),))
+    if out_ is not None:
+        _checked(
+            _flat(out_, (3,)),
+            (
+                ("numba", np.float64, (D,)),
+                ("out", np.float64, ()),
+                ("threads", np.float64, ()),
+            ),
+        )
+    numba_bar, out_bar, threads_bar = _backward(
+        np_, out__2, threads__2, Outputs_, residual_0_, residual_1_, grad_range_, N
+    )
+    numba_bar = _own(numba_bar)
+    out_bar = np.float64(out_bar)
+    threads_bar = np.float64(threads_bar)
+    if out_ is not None:
+        given = _flat(out_, (3,))
+        results = _delivered(given, [numba_bar, out_bar, threads_bar])
+        return Gradients(*results)
+    return Gradients(numba_bar, out_bar, threads_bar)
+
+
 # ---------------------------------------------------------------- statements
 
 
@@ -247,6 +362,55 @@ def _value_and_gradients(
     t6 = np.where(threads < 1.0, t5, np.where(threads == 1.0, 0.5 * t5, 0.0))
     threads_bar = -np.sum(t4) + t6
     return range_, numba_bar, out_bar, threads_bar
+
+
+@np.errstate(all="ignore")
+def _forward(
+    np_: Any, numba: Any, out: Any, threads: Any, Outputs: Any
+) -> tuple[Any, ...]:
+    # sum = np @ numba
+    sum_ = np_ @ numba
+    # _k0 = tanh(sum) * out
+    t1 = np.tanh(sum_)
+    _k0 = t1 * out
+    # print = _k0 + threads
+    print_ = _k0 + threads
+    # été = exp(-print) * Outputs
+    t2 = np.exp(-print_)
+    été = t2 * Outputs
+    # range = sum(été * minimum(threads, 1.0))
+    range_ = np.sum(été * np.minimum(threads, 1.0))
+    return range_, t1, t2
+
+
+@np.errstate(all="ignore")
+def _backward(
+    np_: Any,
+    out: Any,
+    threads: Any,
+    Outputs: Any,
+    residual_0: Any,
+    residual_1: Any,
+    grad_range: Any,
+    N: int,
+) -> tuple[Any, ...]:
+    # été = exp(-print) * Outputs
+    été = residual_1 * Outputs
+    # adjoint
+    été_bar = np.broadcast_to(
+        np.where(grad_range == 0, 0, grad_range * np.minimum(threads, 1.0)), (N,)
+    )
+    t1 = np.where(été_bar == 0, 0, été_bar * Outputs)
+    t2 = np.where(t1 == 0, 0, t1 * residual_1)
+    print_bar = -t2
+    t3 = np.where(print_bar == 0, 0, print_bar * out)
+    sum_bar = np.where(t3 == 0, 0, t3 * (1.0 - residual_0 * residual_0))
+    numba_bar = np_.T @ sum_bar
+    out_bar = np.sum(np.where(print_bar == 0, 0, print_bar * residual_0))
+    t4 = np.sum(np.where(grad_range == 0, 0, grad_range * été))
+    t5 = np.where(threads < 1.0, t4, np.where(threads == 1.0, 0.5 * t4, 0.0))
+    threads_bar = -np.sum(t2) + t5
+    return numba_bar, out_bar, threads_bar
 
 
 # ------------------------------------------------------------------------ inputs
@@ -364,15 +528,20 @@ def _threads(threads: Any) -> None:
 # ----------------------------------------------------------------------- results
 
 
-def _flat(out: Any, sizes: tuple[int, ...]) -> list[Any]:
-    """The arrays of `out`, which has the structure of the result; None where it has none."""
+def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
+    """The arrays of `out`, which has the structure of the result; None where it has none.
+
+    The last part of the result holds more behind its arrays.
+    """
     parts = (out,) if len(sizes) == 1 else out
     if not isinstance(parts, list | tuple) or len(parts) != len(sizes):
         raise TypeError(
-            f"out: expected a pair (values, gradients), got {type(out).__name__}"
+            f"out: expected a pair like the result, got {type(out).__name__}"
         )
     flat: list[Any] = []
     for part, size in zip(parts, sizes, strict=True):
+        if held and part is parts[-1] and isinstance(part, list | tuple):
+            part = part[:size] if len(part) == size + held else part
         if part is None:
             flat += [None] * size
         elif isinstance(part, list | tuple) and len(part) == size:
@@ -410,6 +579,8 @@ def _own(array: Any) -> Any:
 def _seeds(grad_ys: Any, wanted: Any) -> list[Any]:
     """The cotangents of the ys by (name, dtype, shape), ones where `grad_ys` has None."""
     given = grad_ys if isinstance(grad_ys, list | tuple) else [grad_ys]
+    if grad_ys is None:
+        given = [None] * len(wanted)
     if len(given) != len(wanted):
         raise ValueError(
             f"grad_ys: expected {len(wanted)} entries, one a y, got {len(given)}"
@@ -460,6 +631,144 @@ def _delivered(out: list[Any], results: list[Any]) -> list[Any]:
     return delivered
 
 
+def _residuals(residuals: Any) -> Any:
+    """What forward() returned, or fields like it."""
+    if not isinstance(residuals, Residuals):
+        found = type(residuals).__name__
+        raise TypeError(f"residuals: expected the Residuals of forward(), got {found}")
+    return residuals
+
+
+def _arrays(residuals: Any, wanted: Any) -> list[Any]:
+    """The arrays of residuals, checked against their (name, dtype, shape)."""
+    arrays = []
+    for residual, (name, dtype, shape) in zip(residuals, wanted, strict=True):
+        array = np.asarray(residual)
+        if array.dtype != dtype or array.shape != shape:
+            expected = f"{np.dtype(dtype)} of shape {shape}"
+            got = f"{array.dtype} of shape {array.shape}"
+            raise ValueError(f"residuals: {name}: expected {expected}, got {got}")
+        arrays.append(_array(name, array, np.dtype(dtype), len(shape))[()])
+    return arrays
+
+
 # what an input of the same name hides
 _global_Outputs = Outputs
 _global_np = np
+
+
+# --------------------------------------------------------------------- self-test
+
+_DRAWN: dict[str, tuple[tuple[int, ...], int]] = {
+    "np": ((3, 4), 4),
+    "numba": ((4,), 4),
+    "out": ((), 4),
+    "threads": ((), 4),
+    "Outputs": ((3,), 4),
+}
+_BY: list[str | None] = ["numba", "out", "threads"]
+_RANGES = [(-2.0, 2.0), (0.1, 0.9), (0.5, 2.0), (1.5, 4.0), (-0.9, -0.1)]
+
+
+def _selftest() -> int:
+    """Check every gradient against central differences; 1 where one is wrong."""
+    why = ""
+    for low, high in _RANGES:
+        rng = np.random.default_rng(0)
+        data = {name: _draw(rng, name, low, high) for name in _DRAWN}
+        try:
+            values = value_and_gradients(**data)[0]
+        except (ValueError, IndexError) as error:
+            why = str(error)
+            continue
+        if all(np.isfinite(value).all() for value in values):
+            break
+        why = "a value is not finite"
+    else:
+        print(f"inconclusive: {why}")
+        return 0
+    seeds = [
+        rng.normal(size=v.shape).astype(v.dtype) if v.dtype.kind in "fc" else None
+        for v in values
+    ]
+    fused = value_and_gradients(**data, grad_ys=seeds)[1]
+    halves = backward(forward(**data)[1], seeds)
+    status = 0
+    for name, x, pair in zip(
+        Gradients._fields, _BY, zip(fused, halves, strict=True), strict=True
+    ):
+        found = "inconclusive: `gradc verify` can tell" if x is None else ""
+        found = found or _told(rng, str(x), data, seeds, pair)
+        print(f"{name}: {found}")
+        status |= found.startswith("wrong")
+    return status
+
+
+def _draw(rng: np.random.Generator, name: str, low: float, high: float) -> Any:
+    """A likely value of an input."""
+    shape, limit = _DRAWN[name]
+    dtype = np.dtype(INPUTS[name]["dtype"])
+    if dtype.kind in "biu":
+        return np.asarray(rng.integers(0, limit, shape)).astype(dtype)[()]
+    x = np.asarray(rng.uniform(low, high, shape))
+    if dtype.kind == "c":
+        return (x + 1j * rng.uniform(low, high, shape)).astype(dtype)[()]
+    return x.astype(dtype)[()]
+
+
+def _told(
+    rng: np.random.Generator, x: str, data: dict[str, Any], seeds: Any, bars: Any
+) -> str:
+    """What differences along a random direction say of gradients by x."""
+    at = np.asarray(data[x])
+    if at.dtype.kind not in "fc" or not at.size:
+        return "inconclusive: it has no real elements"
+    v = np.asarray(rng.normal(size=at.shape))
+    if at.dtype.kind == "c":
+        v = v + 1j * rng.normal(size=at.shape)
+
+    def terms(step: float) -> Any:
+        moved = (at + step * v).astype(at.dtype)[()]
+        values = value_and_gradients(**{**data, x: moved})[0]
+        pairs = [p for p in zip(seeds, values, strict=True) if p[0] is not None]
+        return np.concatenate(
+            [np.zeros(1), *(np.ravel(np.conj(s) * y).real for s, y in pairs)],
+            dtype=np.float64,
+        )
+
+    with np.errstate(all="ignore"):
+        eps = float(np.finfo(at.dtype).eps)
+        here = terms(0.0)
+        unit = float(np.sqrt(np.mean(np.abs(at) ** 2))) or 1.0
+        rows = []
+        for h in [unit * eps**p for p in (0.12, 0.17, 0.2, 0.25, 0.33)]:
+            up, down, near, below = map(terms, (h, -h, h / 2, -h / 2))
+            wide, narrow = np.sum(up - down) / (2 * h), np.sum(near - below) / h
+            jump = abs(np.sum(up + down - 2 * here)) / h
+            noise = 50 * eps * np.sum(np.abs(here)) / h
+            rows.append([float(t) for t in ((4 * narrow - wide) / 3, noise, jump)])
+        if not np.isfinite(rows).all():
+            return "inconclusive: differences are not finite"
+        spread, expected, noise = min(
+            (abs(rows[k - 1][0] - rows[k][0]) + rows[k][1], *rows[k][:2])
+            for k in range(1, len(rows))
+        )
+        slope = expected
+        for bar in bars:  # the one that is further off
+            found = 0.0 if bar is None else float(np.sum(np.conj(bar) * v).real)
+            if not abs(found - expected) <= abs(slope - expected):
+                slope = found
+    scale = max(abs(slope), abs(expected))
+    gap = abs(slope - expected)
+    said = f"{slope:.6g} along a direction, differences say {expected:.6g}"
+    if gap <= 2 * eps**0.4 * scale + noise + spread * eps**0.2:
+        return f"agrees: {said}"
+    if np.isfinite(gap) and (spread > 0.1 * gap or rows[-2][2] > 0.5 * rows[0][2] > 0):
+        return f"inconclusive: {said}"
+    return f"wrong: {said}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--selftest"]:
+        sys.exit(f"usage: python {sys.argv[0]} --selftest")
+    sys.exit(_selftest())
