@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -51,7 +50,6 @@ __all__ = [
     "CompiledModule",
     "Options",
     "Plan",
-    "cache",
     "compile",
     "emit",
     "emit_module",
@@ -446,7 +444,7 @@ def compile(source: Any, **options: Any) -> CompiledModule:
         mark = hashlib.sha256(text.encode()).hexdigest()
     key = CacheKey.here(mark).digest
     name = f"gradc_{key[:20]}"
-    store = cache()
+    store = Store.of(os.environ)
     found = store.get(key, name)
     if found is None:
         with store.turn(key):
@@ -480,23 +478,6 @@ def _put(
             stacklevel=3,
         )
         return None
-
-
-def cache() -> Store:
-    """Where compiled modules are kept: `gradc` in the user's cache folder, or `GRADC_CACHE_DIR`.
-
-    It holds `GRADC_CACHE_MAX_BYTES` at most, or 1 GiB. Emitted modules go by the same rule.
-    """
-    most = os.environ.get("GRADC_CACHE_MAX_BYTES") or str(2**30)
-    if not most.isdecimal():
-        raise OptionError(
-            f"GRADC_CACHE_MAX_BYTES: expected a number of bytes, found {most!r}"
-        )
-    bases = {"darwin": "~/Library/Caches", "win32": os.environ.get("LOCALAPPDATA")}
-    base = bases.get(sys.platform) or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    told = os.environ.get("GRADC_CACHE_DIR")
-    folder = Path(told).absolute() if told else Path(os.path.expanduser(base), "gradc")
-    return Store(folder if folder.is_absolute() else None, int(most))
 
 
 def _target(options: Options) -> Target:

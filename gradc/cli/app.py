@@ -32,10 +32,11 @@ COMMANDS = {
     "run": "Evaluate a graph and its gradients on data.",
     "verify": "Check every gradient against central differences.",
     "explain": "Say what is differentiated, what is not and why, and what it costs.",
+    "cache": "Show or empty the folder of compiled modules.",
 }
 """The commands with their first lines, so that `gradc --help` imports none of them."""
 
-LATER = ("show", "bench", "build", "import", "ops", "cache")
+LATER = ("show", "bench", "build", "import", "ops")
 """Commands that later versions will have."""
 
 

@@ -17,7 +17,9 @@ import marshal
 import os
 import shutil
 import stat
+import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -25,12 +27,14 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from gradc.errors import OptionError
 from gradc.runtime.lock import turn
 
 __all__ = ["Kept", "Store", "Stored"]
 
 DIGEST = 32
 """Bytes of a sha256."""
+LEFT = "left by a process that was killed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,25 @@ class Store:
     def __init__(self, folder: Path | None, limit: int) -> None:
         self.folder = folder
         self.limit = limit
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Store:
+        """The user's store: `gradc` in the cache folder of the system, or `GRADC_CACHE_DIR`.
+
+        It holds `GRADC_CACHE_MAX_BYTES` at most, or 1 GiB. Emitted modules go by the same rule.
+        """
+        most = environment.get("GRADC_CACHE_MAX_BYTES") or str(2**30)
+        if not most.isdecimal():
+            raise OptionError(
+                f"GRADC_CACHE_MAX_BYTES: expected a number of bytes, found {most!r}"
+            )
+        bases = {"darwin": "~/Library/Caches", "win32": environment.get("LOCALAPPDATA")}
+        base = bases.get(sys.platform) or environment.get("XDG_CACHE_HOME")
+        folder = Path(os.path.expanduser(base or "~/.cache"), "gradc")
+        told = environment.get("GRADC_CACHE_DIR")
+        if told:
+            folder = Path(told).absolute()
+        return cls(folder if folder.is_absolute() else None, int(most))
 
     # ---------------------------------------------------------- finding and keeping
 
@@ -147,25 +170,28 @@ class Store:
         return sorted(found, key=lambda k: (-k.used, str(k.path)))
 
     def problems(self) -> list[tuple[Path, str]]:
-        """The files that are not whole, and what is wrong with each."""
+        """The files that are not whole, and what is wrong with each.
+
+        What a killed process left is among them after an hour; until then it may be at work.
+        """
         found = []
         for kept in self.kept():
-            machine = [kept.path]
+            files = [kept.path]
             if kept.path.is_dir():
                 found += _faults(kept.path)
-                machine = sorted(kept.path.glob("__pycache__/*"))
-            for path in machine:
-                with suppress(FileNotFoundError):
-                    if path.suffix != ".machine":
-                        found.append((path, "left by a process that was killed"))
-                    elif not _is_whole(path.read_bytes()):
-                        found.append((path, "damaged"))
+                files = [*kept.path.glob("__pycache__/*"), *kept.path.glob(".new-*")]
+            for path in sorted(files):
+                with suppress(OSError):
+                    if path.suffix == ".machine":
+                        if not _is_whole(path.read_bytes()):
+                            found.append((path, "damaged"))
+                    elif _is_left(path):
+                        found.append((path, LEFT))
         return found
 
-    def clear(self) -> list[Kept]:
-        """Delete all that is kept; gives what it was."""
-        found = self.kept()
-        return [kept for kept in found if _delete(kept.path)]
+    def delete(self, path: Path) -> bool:
+        """Delete a file or folder of the store; whether it is gone."""
+        return _delete(path)
 
     def trim(self, latest: Path | None = None) -> None:
         """Delete what was not used for longest, down to the limit; never `latest`."""
@@ -208,12 +234,17 @@ def _faults(folder: Path) -> list[tuple[Path, str]]:
     try:
         about, source, _ = _opened(_own(entry))
     except FileNotFoundError:
-        return [(folder, "it has no entry")]
+        return [(folder, LEFT)] if _is_left(folder) else []
     except (OSError, ValueError):
         return [(entry, "damaged")]
     path = folder / f"{about['name']}.py"
     whole = _has(path, source.encode())
     return [] if whole else [(path, "not the text it should be")]
+
+
+def _is_left(path: Path) -> bool:
+    """Whether nobody has changed a file or folder for an hour."""
+    return _used(path) < time.time() - 3600
 
 
 def _own(path: Path) -> bytes:

@@ -60,6 +60,7 @@ def test_help_lists_the_commands_that_are_there(gradc: Shell) -> None:
         "  run      Evaluate a graph and its gradients on data.\n"
         "  verify   Check every gradient against central differences.\n"
         "  explain  Say what is differentiated, what is not and why, and what it costs.\n"
+        "  cache    Show or empty the folder of compiled modules.\n"
         "\n"
         "  gradc COMMAND --help tells a command's options.\n"
     )
@@ -102,7 +103,7 @@ def test_commands_of_later_versions_say_so(gradc: Shell, name: str) -> None:
             ["frobnicate"],
             (
                 "error: no command 'frobnicate' [usage]\n"
-                "  hint: commands are compile, run, verify, explain\n"
+                "  hint: commands are compile, run, verify, explain, cache\n"
             ),
         ),
         (
