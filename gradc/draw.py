@@ -19,6 +19,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 ATTEMPTS = 24
 """How many draws there are to be had, each in another way."""
 TRIALS = 5000
+NO_SIZES: Mapping[str, int] = {}
 LARGEST = 12
 """Where the first sizes don't suit a graph's facts, others up to this are tried."""
 
@@ -38,16 +39,20 @@ CARRIERS = frozenset(
 
 
 def draw(
-    graph: Graph, given: Mapping[Tensor, Array], seed: int, attempt: int
+    graph: Graph,
+    given: Mapping[Tensor, Array],
+    seed: int,
+    attempt: int,
+    wanted: Mapping[str, int] = NO_SIZES,
 ) -> tuple[dict[Tensor, Array], dict[str, int]]:
     """Arrays for all inputs, and the sizes of the symbols.
 
     What is given stays, and so do defaults. The same seed and attempt draw the same; attempts
     differ in sizes and in where the values lie: around 0, in (0, 1), above it; square matrices
-    are positive definite in some. ShapeError where no small sizes suit.
+    are positive definite in some. `wanted` fixes sizes. ShapeError where no small sizes suit.
     """
     rng = np.random.default_rng([seed, attempt])
-    sizes = sizes_for(graph, given, attempt, rng)
+    sizes = sizes_for(graph, given, attempt, rng, wanted=wanted)
     bounds = index_bounds(graph)
     feeds: dict[Tensor, Array] = {}
     for tensor in graph.inputs:
@@ -91,10 +96,12 @@ def sizes_for(
     given: Mapping[Tensor, Array],
     attempt: int = 0,
     rng: np.random.Generator | None = None,
+    *,
+    wanted: Mapping[str, int] = NO_SIZES,
 ) -> dict[str, int]:
-    """Sizes for the symbols: those of the data given, else small and distinct ones that the
-    graph's facts allow. ShapeError where none are found."""
-    known = bind_sizes(graph.inputs, given)
+    """Sizes for the symbols: those of the data given, those wanted, else small and distinct ones
+    that the graph's facts allow. ShapeError where none are found."""
+    known = {**wanted, **bind_sizes(graph.inputs, given)}
     shapes = [t.shape for t in graph.inputs]
     dims = list(dict.fromkeys(d for shape in shapes for d in shape))
     symbols = list(dict.fromkeys(s for d in dims for s in symbols_of(d)))

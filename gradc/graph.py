@@ -504,7 +504,8 @@ class Graph:
     """A computation: inputs, named outputs, and (before planning) a request for gradients.
 
     `names` finds tensors by the names of the source, the newest where a name was rebound; `plans`
-    are the backward plans of the `gradients` calls in it, oldest first.
+    are the backward plans of the `gradients` calls in it, oldest first; `files` are the names of
+    the files that were read beside the source.
     """
 
     name: str
@@ -516,6 +517,7 @@ class Graph:
     doc: str = ""
     source: Source | None = None
     plans: tuple[BackwardPlan, ...] = ()
+    files: tuple[str, ...] = ()
 
     def roots(self) -> list[Tensor]:
         """What the graph is for: outputs, then the request's tensors."""

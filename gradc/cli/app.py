@@ -32,12 +32,18 @@ COMMANDS = {
     "run": "Evaluate a graph and its gradients on data.",
     "verify": "Check every gradient against central differences.",
     "explain": "Say what is differentiated, what is not and why, and what it costs.",
+    "bench": "Time a graph and its gradients beside plain NumPy.",
+    "ops": "List the functions of the language, or describe one.",
     "cache": "Show or empty the folder of compiled modules.",
 }
 """The commands with their first lines, so that `gradc --help` imports none of them."""
 
-LATER = ("show", "bench", "build", "import", "ops")
+LATER = ("show", "build", "import")
 """Commands that later versions will have."""
+
+
+COMPLETE = "_GRADC_COMPLETE"
+"""The variable by which a shell asks: `bash_source`, `zsh_complete`, ..."""
 
 
 class _Commands(click.Group):
@@ -182,6 +188,19 @@ def _print_traceback() -> None:
     traceback.print_exc()
 
 
+def completed(arguments: str) -> int:
+    """Answer a shell that completes a command line, as click does; the exit status."""
+    from click.shell_completion import shell_complete
+
+    try:
+        return shell_complete(gradc, {}, "gradc", COMPLETE, arguments)
+    except Exception:  # noqa: BLE001  (a half-written command line may be wrong in any way)
+        return 1
+
+
 def run() -> None:
     """The console script."""
+    asked = os.environ.get(COMPLETE)
+    if asked:
+        sys.exit(completed(asked))
     sys.exit(main(sys.argv[1:]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import click
 from gradc.cli.files import check_output, write_file
 from gradc.cli.options import (
     compile_options,
+    complete_files,
     file_argument,
     gradient_options,
     json_option,
@@ -28,6 +31,7 @@ __all__ = ["command"]
     "output",
     required=True,
     metavar="OUT.py",
+    shell_complete=complete_files,
     help="The module to write; - for standard output.",
 )
 @gradient_options
@@ -37,6 +41,12 @@ __all__ = ["command"]
 @click.option(
     "--check", is_flag=True, help="Exit with 1 when OUT.py is stale; write nothing."
 )
+@click.option(
+    "--depfile",
+    metavar="OUT.d",
+    shell_complete=complete_files,
+    help="Where to say, for make, what OUT.py is made from.",
+)
 @json_option
 @click.pass_context
 def command(
@@ -45,12 +55,14 @@ def command(
     file: str,
     output: str,
     check: bool,
+    depfile: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
     """Write the gradients of a graph as a Python module.
 
-    The graph is a .gc file. Constants above 4 KiB go to OUT.npz beside OUT.py.
+    The graph is a .gc file. Constants above 4 KiB go to OUT.npz beside OUT.py. --depfile writes
+    a rule of make: OUT.py depends on FILE and on the files that it loads.
     """
     from gradc.driver import emit_module, options_of
 
@@ -59,6 +71,8 @@ def command(
     if output == "-":
         if check:
             raise UsageProblem("--check needs a file to look at", hint="-o OUT.py")
+        if depfile is not None:
+            raise UsageProblem("--depfile needs the name of a file", hint="-o OUT.py")
         with progress(f"compiling {file}"):
             emitted, _ = emit_module(Path(file), options)
         if sys.stdout is not None:
@@ -67,8 +81,10 @@ def command(
     path = Path(output)
     if not check:
         check_output(path, file)
+    if depfile is not None:
+        _check_depfile(depfile, output, file, check)
     with progress(f"compiling {file}"):
-        emitted, _ = emit_module(Path(file), options, path.name)
+        emitted, made = emit_module(Path(file), options, path.name)
     files = {path: emitted.source.encode()}
     if emitted.data is not None:
         files = {path.with_suffix(".npz"): emitted.data, **files}
@@ -84,8 +100,33 @@ def command(
         _protect_data(path, [p for p in files if p != path])
         for p, content in files.items():
             write_file(p, content)
+        if depfile is not None:
+            loaded = [os.path.join(os.path.dirname(file), f) for f in made.graph.files]
+            rule = f"{_escaped(output)}: {' '.join(map(_escaped, [file, *loaded]))}\n"
+            write_file(Path(depfile), os.fsencode(rule))
     if as_json:
-        print_json({"source": file, "files": [str(p) for p in files]})
+        written = [*map(str, files), *([depfile] if depfile is not None else [])]
+        print_json({"source": file, "files": written})
+
+
+def _check_depfile(depfile: str, output: str, file: str, check: bool) -> None:
+    """UsageProblem where no file of dependencies can be written."""
+    if check:
+        raise UsageProblem("--depfile is written, and --check writes nothing")
+    path = Path(depfile)
+    check_output(path, file)
+    made = (Path(output), Path(output).with_suffix(".npz"))
+    if os.path.realpath(path) in map(os.path.realpath, made):
+        raise UsageProblem(f"--depfile: {depfile} is written already, for -o")
+    for name in (output, file):
+        if "\n" in name:
+            raise UsageProblem(f"--depfile: make can't name {name!r}")
+
+
+def _escaped(name: str) -> str:
+    """A file's name as it stands in a rule of make; backslashes double before what they escape."""
+    name = re.sub(r"(\\*)([ \t#])", r"\1\1\\\2", name)
+    return name.replace("$", "$$")
 
 
 def _again(file: str, output: str, arguments: str) -> str:

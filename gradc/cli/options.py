@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gradc.cli.report import UsageProblem
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 __all__ = [
     "compile_options",
+    "complete_files",
     "data_arguments",
     "file_argument",
     "gradient_options",
     "json_option",
+    "sizes_option",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,6 +40,7 @@ def _sizes(
     ctx: click.Context, parameter: click.Parameter, given: Sequence[str]
 ) -> dict[str, int]:
     """`D=10,K=25` as a dictionary."""
+    option = parameter.opts[0]
     sizes: dict[str, int] = {}
     for pair in ",".join(given).split(","):
         name, equals, size = (part.strip() for part in pair.partition("="))
@@ -42,20 +48,44 @@ def _sizes(
             continue
         if not equals or not name or not (size.isascii() and size.isdigit()):
             raise UsageProblem(
-                f"--static: expected NAME=SIZE, found {pair.strip()!r}",
-                hint="--static D=10,K=25",
+                f"{option}: expected NAME=SIZE, found {pair.strip()!r}",
+                hint=f"{option} D=10,K=25",
             )
         if sizes.setdefault(name, int(size)) != int(size):
-            raise UsageProblem(f"--static: two sizes for {name}")
+            raise UsageProblem(f"{option}: two sizes for {name}")
     return sizes
 
 
-file_argument = click.argument("file", metavar="FILE")
+def complete_files(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Lets the shell complete the name of a file."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+sizes_option = click.option(
+    "--sizes",
+    multiple=True,
+    callback=_sizes,
+    metavar="N=SIZE,...",
+    help="Sizes of symbols to draw data in.",
+)
+
+file_argument = click.argument("file", metavar="FILE", shell_complete=complete_files)
 
 data_arguments = together(
-    click.argument("words", nargs=-1, metavar="[DATA]..."),
+    click.argument(
+        "words", nargs=-1, metavar="[DATA]...", shell_complete=complete_files
+    ),
     click.option(
-        "--in", "archives", multiple=True, metavar="DATA", help="Data; may be repeated."
+        "--in",
+        "archives",
+        multiple=True,
+        metavar="DATA",
+        shell_complete=complete_files,
+        help="Data; may be repeated.",
     ),
 )
 

@@ -13,6 +13,7 @@ import click
 from gradc.cli.files import check_output, write_file
 from gradc.cli.options import (
     compile_options,
+    complete_files,
     data_arguments,
     file_argument,
     gradient_options,
@@ -32,7 +33,13 @@ __all__ = ["command"]
 @click.command("run")
 @file_argument
 @data_arguments
-@click.option("-o", "output", metavar="OUT.npz", help="Where to keep all results.")
+@click.option(
+    "-o",
+    "output",
+    metavar="OUT.npz",
+    shell_complete=complete_files,
+    help="Where to keep all results.",
+)
 @gradient_options
 @compile_options
 @json_option

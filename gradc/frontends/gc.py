@@ -149,6 +149,7 @@ class Reader(Definitions):
             doc=self.doc,
             source=self.source,
             plans=tuple(self.plans),
+            files=tuple(dict.fromkeys(name for name, _ in self.loaded)),
         )
 
     # ---------------------------------------------------------------------- statements
