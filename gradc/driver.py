@@ -223,7 +223,7 @@ class Plan:
     gradients: Gradients | None
 
     def why(self, x: str | Tensor) -> str:
-        """Why the gradient by x is None; "" where it is not. OptionError where x is no x."""
+        """Why x has no gradient; "" where it has one. OptionError where x is no x."""
         if self.request is None or self.gradients is None:
             raise OptionError("why: no gradients were asked for")
         tensor = named(self.graph, "why", x)
@@ -596,7 +596,7 @@ def _gradient_entries(made: Plan) -> tuple[Entry, Pair]:
     assert request is not None and gradients is not None
     ys = [Output(_value_name(made.graph, y, k), y) for k, y in enumerate(request.ys)]
     xs = [
-        Output(x.name or f"x_{k}", g, gradients.why(k))
+        Output(x.name or f"x_{k}", g, gradients.why(k) if g is None else "")
         for k, (x, g) in enumerate(zip(request.xs, gradients.tensors, strict=True))
     ]
     its = "its gradient" if len(ys) == 1 else "the gradient of their sum"

@@ -46,14 +46,18 @@ ZERO_ADJOINTS = ("strong", "ieee")
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """The result of `gradients`: a tensor or None an x, and the plan it came from."""
+    """The result of `gradients`: a tensor or None an x, and the plan it came from.
+
+    `unconnected` are the numbers of the xs that no path leads from: None, or zeros on request.
+    """
 
     tensors: tuple[Tensor | None, ...]
     plan: BackwardPlan
+    unconnected: frozenset[int]
 
     def why(self, i: int) -> str:
-        """Why the gradient of x number `i` is None, or "" where it is not."""
-        if self.tensors[i] is not None:
+        """Why x number `i` has no gradient (None, or zeros on request); "" where it has one."""
+        if i not in self.unconnected:
             return ""
         return self.plan.why(self.plan.request.xs[i])
 
@@ -268,10 +272,13 @@ class _Adjoint:
             if wanted:
                 self.move(node)
                 self.pass_node(node, wanted)
+        unconnected = frozenset(
+            [k for k, x in enumerate(request.xs) if terms.total(x) is None]
+        )
         results = tuple([self.result(x) for x in request.xs])
         if self.dropped:
             backward = replace(backward, dropped=frozenset(self.dropped))
-        return Gradients(results, backward)
+        return Gradients(results, backward, unconnected)
 
     def pass_node(self, node: Node, wanted: tuple[int, ...]) -> None:
         """Give the operands of a node the terms that its outputs' cotangents make."""

@@ -84,10 +84,19 @@ def _why(made: Plan, name: str) -> tuple[str, str]:
     tensor = driver.named(made.graph, "why", name)
     ys = ", ".join(map(_name, made.request.ys))
     if tensor in made.request.xs:
-        return name, made.why(tensor) or f"{name} has a gradient: {ys} depends on it"
+        reason = _shown(made, tensor)
+        return name, reason or f"{name} has a gradient: {ys} depends on it"
     alone = driver.plan(made.graph, replace(asked, xs=[tensor], static={}))
     reason = alone.why(tensor)
     return name, reason or f"{name} is not among the xs, though {ys} depends on it"
+
+
+def _shown(made: Plan, x: Tensor) -> str:
+    """`zeros: loss does not depend on z`; "" where a path leads from x to a y."""
+    reason = made.why(x)
+    assert made.request is not None
+    is_zero = made.request.unconnected_gradients == "zero"
+    return f"zeros: {reason}" if reason and is_zero else reason
 
 
 def _name(tensor: Tensor) -> str:
@@ -128,10 +137,11 @@ def _plan_lines(plan: BackwardPlan, reasons: dict[Tensor, str]) -> Iterator[str]
     yield ""
     scope = "" if request.name == "gradients" else f"{request.name}: "
     yield f"{scope}gradients of {ys}"
+    gives = "zeros" if request.unconnected_gradients == "zero" else "None"
     rows = []
     for x in request.xs:
         reason = reasons[x] if x in reasons else _reason(plan, x)
-        found = f"None: {reason}" if reason else "differentiated"
+        found = f"{gives}: {reason}" if reason else "differentiated"
         rows.append((f"by {_name(x)}", str(x.type), found))
     yield from table_lines(rows, "  ")
     counts = _counts(plan)
@@ -204,7 +214,6 @@ def _kernel_lines(programs: Mapping[str, Program]) -> Iterator[str]:
 
 
 def _costs(program: Program) -> dict[str, Dim]:
-    from gradc.emit.numba_kernel import arena_size
     from gradc.schedule.cost import cost
 
     found = cost(program)
@@ -212,7 +221,7 @@ def _costs(program: Program) -> dict[str, Dim]:
         "flops": found.flops,
         "moved": found.moved,
         "minimal": found.minimal,
-        "memory": 8 * arena_size(program),
+        "memory": found.memory,
     }
 
 

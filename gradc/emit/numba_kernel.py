@@ -40,7 +40,7 @@ from gradc.emit.kernel_bodies import (
 )
 from gradc.emit.printer import Printer, cast_text, number_text, wrapped
 from gradc.errors import InternalError
-from gradc.schedule.buffers import Arena, arena
+from gradc.schedule.buffers import SLOTS, arena
 from gradc.schedule.program import (
     ATOM,
     PRECEDENCE,
@@ -114,21 +114,13 @@ def _is_literal(buffer: Buffer) -> bool:
     return all(isinstance(d, int) for d in buffer.dims)
 
 
-SLOTS = 16
-"""Words that library calls keep their scalars in (see blaslib)."""
-
-
 def _calls(program: Program) -> bool:
     return any(isinstance(s, Call) for s in statements(program.body))
 
 
-def _arena(program: Program) -> Arena:
-    return arena(program, SLOTS if _calls(program) else 0)
-
-
 def arena_size(program: Program) -> Dim:
     """The doubles that the program's tiles and workspaces take; 0 where it has none."""
-    return _arena(program).size
+    return arena(program).size
 
 
 def parameters(program: Program) -> tuple[str, ...]:
@@ -222,7 +214,7 @@ class _Kernel:
         self.buffers = {b.name: b for b in program.buffers}
         self.used = _names(program)
         self.arena = _fresh("arena", self.used)
-        self.places = _arena(program)
+        self.places = arena(program)
         self.flat: dict[str, str] = {}  # tile -> the arena as an array of its dtype
         self.lines: list[str] = []
         self.routines: dict[str, None] = {}

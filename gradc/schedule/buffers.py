@@ -30,10 +30,13 @@ from gradc.schedule.program import (
 )
 from gradc.types import Dim, dim_floordiv, exact_quotient, is_nonnegative, size_of
 
-__all__ = ["ALIGN", "Arena", "arena", "buffers_of"]
+__all__ = ["ALIGN", "SLOTS", "Arena", "arena", "buffers_of"]
 
 ALIGN = 8
 """Buffers begin at multiples of 8 doubles, a cache line."""
+
+SLOTS = 16
+"""Words at the start of the memory that library calls keep their scalars in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,9 @@ class _Spots:
         return found, start
 
 
-def arena(program: Program, start: int = 0) -> Arena:
-    """The places of all workspaces and tiles with dims that are used, from `start` on."""
+def arena(program: Program) -> Arena:
+    """The places of all workspaces and tiles with dims that are used, behind the slots of calls."""
+    start = SLOTS if any(isinstance(s, Call) for s in statements(program.body)) else 0
     lives = _lives(program)
     buffers = {b.name: b for b in program.buffers}
     literal, symbolic = _Spots(), _Spots()

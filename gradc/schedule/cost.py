@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gradc.ops.registry import lookup
+from gradc.schedule.buffers import arena
 from gradc.schedule.program import (
     Apply,
     Call,
@@ -36,7 +37,7 @@ class Cost:
     """`flops` counts a division or root as 4, exp, log or tanh as 10, erf or pow as 20.
 
     `moved` is the bytes that the passes read and write outside tiles, each array once a pass;
-    `minimal` those of inputs and outputs; `memory` the bytes of workspaces.
+    `minimal` those of inputs and outputs; `memory` the bytes of the arena: workspaces, tiles and the slots of calls.
     """
 
     flops: Dim
@@ -166,10 +167,7 @@ def cost(program: Program) -> Cost:
         for name in (*read, *written):
             moved = moved + size(name)
     minimal: Dim = 0
-    memory: Dim = 0
     for buffer in program.buffers:
         if buffer.place in ("input", "output", "constant"):
             minimal = minimal + size(buffer.name)
-        elif buffer.place == "workspace" and not buffer.alias:
-            memory = memory + size(buffer.name)
-    return Cost(flops, moved, minimal, memory)
+    return Cost(flops, moved, minimal, 8 * arena(program).size)
