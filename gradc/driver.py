@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 import os
+import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,6 +33,7 @@ from gradc.emit.selftest import SelfTest
 from gradc.emit.symbols import put_sizes, retyped, symbols_in_order
 from gradc.errors import OptionError, ShapeError, SourceError, UnsupportedError
 from gradc.frontends.gc import parse
+from gradc.frontends.gc_hints import did_you_mean
 from gradc.graph import Graph, Output, Request, Tensor
 from gradc.ops.basic import input_
 from gradc.passes.expand import expand, strip_identities
@@ -133,15 +136,67 @@ def options_of(given: Mapping[str, Any]) -> Options:
     known = {f.name for f in fields(Options)}
     for name in given:
         if name not in known:
-            raise OptionError(
-                f"no option {name}", hint="options are " + ", ".join(sorted(known))
-            )
+            listed = "options are " + ", ".join(sorted(known))
+            hint = did_you_mean(name, known) or listed
+            raise OptionError(f"no option {name}", hint=hint)
     options = Options(**given)
+    for f in fields(Options):
+        value = getattr(options, f.name)
+        if value is not None or f.default is not None:
+            _check_kind(f.name, value)
+    options = replace(
+        options,
+        static={s: _size(s, n) for s, n in options.static.items()},
+        opt=operator.index(options.opt),
+    )
     _choice("target", options.target, ("numba", "numpy"), later=("native",))
     _choice("wrap", options.wrap, (None, "scipy"))
     _choice("opt", options.opt, (0, 1))
     _choice("float", options.float, ("float64", "float32", "float16"))
     return options
+
+
+def _check_kind(option: str, value: Any) -> None:
+    """OptionError where the value of an option is of another type than the option takes."""
+    if option in ("ys", "xs", "stop_gradients"):
+        listed = value if isinstance(value, list | tuple) else [value]
+        expected = "a name, a tensor or a list of them"
+        fits = all(isinstance(v, str | Tensor) for v in listed)
+    elif option == "static":
+        expected = 'sizes by name, such as {"N": 3}'
+        fits = isinstance(value, Mapping)
+    elif option == "opt":
+        expected = "0, 1"
+        fits = _is_integer(value)
+    elif option in ("embed", "gate_gradients", "colocate_gradients_with_ops"):
+        expected = "True or False"
+        fits = isinstance(value, bool)
+    elif option == "grad_ys":
+        return  # checked with the ys that they are for
+    else:
+        expected = "a string"
+        fits = isinstance(value, str)
+    if not fits:
+        raise OptionError(f"{option}: expected {expected}, found {value!r}")
+
+
+def _is_integer(value: Any) -> bool:
+    return not isinstance(value, bool) and hasattr(value, "__index__")
+
+
+def _size(name: Any, value: Any) -> int:
+    """A size of `static` as an int."""
+    if not isinstance(name, str):
+        raise OptionError(f"static: expected the name of a dimension, found {name!r}")
+    try:
+        size = operator.index(value) if _is_integer(value) else -1
+    except TypeError:  # an array that is not one integer
+        size = -1
+    if size < 0:
+        raise OptionError(
+            f"static: expected an integer from 0 on for {name}, found {value!r}"
+        )
+    return size
 
 
 def _choice(
@@ -184,6 +239,11 @@ def read(source: Any, options: Options) -> Graph:
         graph = load(source, float=options.float)
     elif isinstance(source, str):
         is_path = "\n" not in source and source.endswith(".gc")
+        if not is_path and _looks_like_path(source):
+            raise SourceError(
+                f"{source!r}: no such file, or not a .gc",
+                hint="give the path of a .gc file, or a text of statements",
+            )
         graph = (
             load(source, float=options.float)
             if is_path
@@ -208,6 +268,13 @@ def read(source: Any, options: Options) -> Graph:
                 f"static: no dimension is called {name!r}", hint=f"symbols are {listed}"
             )
     return put_sizes(graph, dict(options.static))
+
+
+def _looks_like_path(text: str) -> bool:
+    """Whether a text of one line can't be meant as statements."""
+    line = text.strip()
+    is_statement = re.search(r"[=():]|return\b", line)
+    return bool(line) and "\n" not in text and not is_statement
 
 
 # ------------------------------------------------------------------------- planning

@@ -92,6 +92,27 @@ def test_sources_that_are_none(tmp_path):
     ("options", "text"),
     [
         ({"nought": 1}, "no option nought"),
+        (
+            {"static": {"N": -1}},
+            "static: expected an integer from 0 on for N, found -1",
+        ),
+        ({"static": {"N": True}}, "static: expected an integer from 0 on for N"),
+        ({"static": {"N": 2.0}}, "static: expected an integer from 0 on for N"),
+        ({"static": {"N": "3"}}, "static: expected an integer from 0 on for N"),
+        ({"static": {"N": np.ones(2, int)}}, "static: expected an integer from 0 on"),
+        ({"static": {0: 3}}, "static: expected the name of a dimension, found 0"),
+        ({"static": "N=3"}, "static: expected sizes by name, such as"),
+        ({"static": None}, "static: expected sizes by name, such as"),
+        ({"embed": 1}, "embed: expected True or False, found 1"),
+        ({"gate_gradients": "no"}, "gate_gradients: expected True or False"),
+        ({"opt": True}, "opt: expected 0, 1, found True"),
+        ({"opt": 1.0}, "opt: expected 0, 1, found 1.0"),
+        ({"xs": 3}, "xs: expected a name, a tensor or a list of them, found 3"),
+        ({"xs": ["x", 3]}, "xs: expected a name, a tensor or a list of them"),
+        ({"ys": {"y": 1}}, "ys: expected a name, a tensor or a list of them"),
+        ({"name": 3}, "name: expected a string, found 3"),
+        ({"wrap": ["scipy"]}, "wrap: expected a string"),
+        ({"target": None}, "target: expected a string"),
         ({"target": "fortran"}, "target: expected numba, numpy"),
         ({"wrap": "jax"}, "wrap: expected scipy"),
         ({"opt": 7}, "opt: expected 0, 1"),
@@ -104,6 +125,24 @@ def test_wrong_options(options, text):
     with pytest.raises(OptionError) as caught:
         gradc.compile(TEXT, **options)
     assert text in caught.value.message
+
+
+def test_a_slip_in_an_option_is_told():
+    with pytest.raises(OptionError) as caught:
+        gradc.compile(TEXT, targt="numpy")
+    assert caught.value.hint == "did you mean target?"
+
+
+def test_sizes_may_be_any_integers():
+    options = options_of({"static": {"N": np.int64(2), "K": 0}, "opt": np.int8(1)})
+    assert [type(n) for n in options.static.values()] == [int, int]
+    assert type(options.opt) is int
+
+
+@pytest.mark.parametrize("name", ["model", "a/model.py", "my model.txt"])
+def test_a_path_that_is_none_is_told_as_one(name):
+    with pytest.raises(SourceError, match=r"no such file, or not a \.gc"):
+        gradc.compile(name)
 
 
 def test_options_override_the_request():
