@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,6 @@ from gradc.graph import Data, Tensor, at, label
 from gradc.ops.basic import constant, input_
 from gradc.ops.functions import convert
 from gradc.types import (
-    DTYPES,
     Dim,
     DType,
     Poly,
@@ -215,8 +214,9 @@ class Declarations(Expressions):
                 f"expected a type such as float[N, 3], found {self.span(node).text[:60]}",
                 code="bad-type",
                 location=self.span(name),
-                hint=did_you_mean(word, self.dtypes)
-                or "dtypes are " + ", ".join(DTYPES),
+                hint=_bracketed(name, self.dtypes)
+                or did_you_mean(word, self.dtypes)
+                or "dtypes are " + ", ".join(self.dtypes),
             )
         return TensorType(self.dtypes[word], shape)
 
@@ -481,6 +481,16 @@ _DIM_SIGNS = {
 
 def _symbols(d: Any) -> tuple[str, ...]:
     return symbols_of(d) if isinstance(d, Poly) else ()
+
+
+def _bracketed(node: ast.expr, dtypes: Container[str]) -> str:
+    """`write float[N]` for `float(N)`; "" where that is not what was meant."""
+    if not isinstance(node, ast.Call) or node.keywords:
+        return ""
+    word = ast.unparse(node.func)
+    if word.rpartition(".")[2] not in dtypes:
+        return ""
+    return f"write {word}[{', '.join(map(ast.unparse, node.args))}]".replace("[]", "")
 
 
 def _kind(number: Any) -> str:

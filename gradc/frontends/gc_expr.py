@@ -108,6 +108,7 @@ BINARY: Mapping[type[ast.operator], tuple[str, str]] = {
     ast.RShift: (">>", "right_shift"),
 }
 
+PARENTHESES = "comparisons need parentheses: (x > 0) & (y > 0)"
 COMPARISONS: Mapping[type[ast.cmpop], tuple[str, str]] = {
     ast.Eq: ("==", "equal"),
     ast.NotEq: ("!=", "not_equal"),
@@ -297,6 +298,8 @@ class Expressions(Forms):
         except TypeMismatch as error:
             if sign == "^" and not error.hint:
                 error.hint = "power is written **"
+            elif sign in ("&", "|") and not error.hint:
+                error.hint = PARENTHESES
             raise
         return tensor if value is UNKNOWN else Number(tensor, value)
 
@@ -398,7 +401,9 @@ class Expressions(Forms):
             if isinstance(one, Tensor) and len(node.ops) > 1:
                 raise TypeMismatch(
                     "a chain of comparisons needs numbers known when the graph is compiled",
-                    hint="compare twice: (a < b) & (b < c)",
+                    hint=PARENTHESES
+                    if any(map(_is_bitwise, nodes[1:-1]))
+                    else "compare twice: (a < b) & (b < c)",
                 )
             result = one
             if result is False:
@@ -692,6 +697,11 @@ class Expressions(Forms):
         return self.call_function(
             node, function, (base, *args), kwargs, (func.value, *node.args)
         )
+
+
+def _is_bitwise(node: ast.expr) -> bool:
+    """Whether `&` or `|` took what stands beside it, as in `x > 0 & y > 0`."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr)
 
 
 def _unary_folded(sign: str, value: Any) -> Any:
