@@ -422,6 +422,66 @@ def test_objective_of_several_xs(target):
     assert o.bounds(c=([0, 1, 2], 3))[5:8] == [(0, 3), (1, 3), (2, 3)]
 
 
+@pytest.fixture(scope="module")
+def bounded():
+    """An objective of parts of shapes (), (3,) and (2,)."""
+    text = (
+        "b: float\nc: float[3]\nd: float[2]\ny = b * sum(c) * sum(d)\n"
+        "differentiate(y, [b, c, d])\nreturn y"
+    )
+    return gradc.compile(text, target="numpy", wrap="scipy").objective()
+
+
+NONE = (-np.inf, np.inf)
+
+
+@pytest.mark.parametrize(
+    ("given", "pairs"),
+    [
+        ({}, [NONE] * 6),
+        ({"b": (0, None)}, [(0, np.inf), *[NONE] * 5]),
+        ({"b": [(0, 2)]}, [(0, 2), *[NONE] * 5]),
+        ({"b": np.array([0, 2])}, [(0, 2), *[NONE] * 5]),
+        ({"c": [(0, 1), (None, 2), [3, None]]}, [(0, 1), (-np.inf, 2), (3, np.inf)]),
+        ({"c": ((0, 1), (1, 2), (2, 3))}, [(0, 1), (1, 2), (2, 3)]),
+        ({"c": np.array([[0, 1], [1, 2], [2, 3]])}, [(0, 1), (1, 2), (2, 3)]),
+        ({"c": (None, [1, 2, 3])}, [(-np.inf, 1), (-np.inf, 2), (-np.inf, 3)]),
+        ({"d": [(0, 1), (2, 3)]}, [(0, 1), (2, 3)]),
+        ({"d": (np.array([0, 1]), np.array([2, 3]))}, [(0, 2), (1, 3)]),
+    ],
+)
+def test_bounds(bounded, given, pairs):
+    start = {"b": 0, "c": 1, "d": 4}[next(iter(given), "b")]
+    assert bounded.bounds(**given)[start:][: len(pairs)] == pairs
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"b": 0}, TypeError, "b: expected (low, high) or 1 of such pairs, got 0"),
+        ({"b": None}, TypeError, "b: expected (low, high)"),
+        ({"b": "ab"}, TypeError, "b: expected (low, high)"),
+        ({"b": np.array(0.0)}, TypeError, "b: expected (low, high)"),
+        ({"b": ("a", 1)}, TypeError, "got ('a', 1)"),
+        ({"b": (1j, 2)}, TypeError, "b: expected (low, high)"),
+        ({"b": (1,)}, ValueError, "got (1,)"),
+        ({"b": ()}, ValueError, "got ()"),
+        ({"b": (2, 1)}, ValueError, "b: expected low <= high, got (2, 1)"),
+        ({"b": (np.nan, 1)}, ValueError, "b: expected low <= high"),
+        ({"c": (0, 1, 2)}, ValueError, "c: expected (low, high) or 3 of such pairs"),
+        ({"c": [(0, 1), (2, 3)]}, ValueError, "c: expected"),
+        ({"c": [(0, 1), (2, 1), (0, 1)]}, ValueError, "c: expected low <= high"),
+        ({"c": [(0, (1, 2)), (2, 3), (0, 1)]}, ValueError, "c: expected (low, high)"),
+        ({"c": ([0, 1], 2)}, ValueError, "c: expected (low, high)"),
+        ({"d": ((0, 1), (2, 3))}, ValueError, "write a list of pairs"),
+    ],
+)
+def test_bounds_that_are_none(bounded, given, error, message):
+    with pytest.raises(error) as caught:
+        bounded.bounds(**given)
+    assert message in str(caught.value)
+
+
 # ------------------------------------------------------------------------- the text
 
 

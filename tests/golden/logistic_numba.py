@@ -342,18 +342,19 @@ class Objective:
         return parts
 
     def bounds(self, /, **bounds: Any) -> list[tuple[float, float]]:
-        """(low, high) of each element for `bounds=`; a name without a pair has none.
+        """(low, high) of each element for `bounds=`; a name that is not given has none.
 
-        A pair holds numbers, arrays or None: `bounds(w=(0.0, None))`.
+        A pair holds numbers, arrays or None: `bounds(w=(0.0, None))`. A list of pairs has one
+        pair an element, as SciPy takes it.
         """
         shapes = self._known_shapes()
         _known("bounds", bounds, list(shapes), [])
         pairs: list[tuple[float, float]] = []
         for name, shape in shapes.items():
-            low, high = bounds.get(name) or (None, None)
-            lows = np.broadcast_to(-np.inf if low is None else low, shape).ravel()
-            highs = np.broadcast_to(np.inf if high is None else high, shape).ravel()
-            pairs += zip(lows.tolist(), highs.tolist(), strict=True)
+            low, high = _sides(name, bounds.get(name, (None, None)), shape)
+            if not (low <= high).all():
+                raise ValueError(f"{name}: expected low <= high, got {bounds[name]!r}")
+            pairs += zip(low.ravel().tolist(), high.ravel().tolist(), strict=True)
         return pairs
 
     def _known_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -375,6 +376,38 @@ def objective(X: npt.ArrayLike, y: npt.ArrayLike, *, l2: float = 0.1) -> Objecti
 _XS: dict[str, Any] = {
     "w": np.float64,
 }
+
+
+def _sides(name: str, bound: Any, shape: tuple[int, ...]) -> list[Any]:
+    """The low and the high ends of one part of theta, in its shape."""
+    expected = f"{name}: expected (low, high) or {math.prod(shape)} of such pairs"
+    is_array = isinstance(bound, np.ndarray) and bound.ndim > 0
+    if not is_array and not isinstance(bound, list | tuple):
+        raise TypeError(f"{expected}, got {bound!r}")
+    got = f"{expected}, got {bound!r}"
+    items = list(bound)
+    if all(isinstance(b, list | tuple) and len(b) == 2 for b in items):
+        is_listed = len(items) == math.prod(shape) or len(items) != 2
+        if is_listed and len(items) == 2 and isinstance(bound, tuple):
+            raise ValueError(f"{got}, which may mean both: write a list of pairs")
+    else:
+        is_listed = isinstance(bound, np.ndarray) and bound.ndim == 2
+    if len(items) != (math.prod(shape) if is_listed else 2):
+        raise ValueError(got)
+    sides = []
+    for k, missing in enumerate((-np.inf, np.inf)):
+        try:
+            end = [b[k] for b in items] if is_listed else items[k]
+            if is_listed:
+                end = [missing if e is None else e for e in end]
+            array = np.asarray(missing if end is None else end)
+            array = array.reshape(shape) if is_listed else np.broadcast_to(array, shape)
+        except (ValueError, IndexError):
+            raise ValueError(got) from None
+        if array.dtype.kind not in "iuf":
+            raise TypeError(got)
+        sides.append(array.astype(np.float64))
+    return sides
 
 
 def _known(
