@@ -169,8 +169,10 @@ def _feeds(
     Of several draws it is the first whose values and gradients are all finite.
     """
     from gradc.draw import ATTEMPTS, draw
+    from gradc.emit.symbols import symbols_in_order
     from gradc.ops.evaluator import bind_sizes
 
+    symbols = symbols_in_order([t.shape for t in graph.inputs])
     known = bind_sizes(graph.inputs, data)
     for name, size in wanted.items():
         if known.get(name, size) != size:
@@ -190,7 +192,8 @@ def _feeds(
             reason = error.message
             continue
         if all(_is_finite(v) for values in plain.results.values() for v in values):
-            return feeds, sizes, [str(t.attrs.name) for t in missing]
+            ordered = {**{s: sizes[s] for s in symbols}, **sizes}
+            return feeds, ordered, [str(t.attrs.name) for t in missing]
         reason = "a value is not finite"
     names = ", ".join(str(t.attrs.name) for t in missing)
     raise GradcError(

@@ -60,6 +60,8 @@ def test_help_lists_the_commands_that_are_there(gradc: Shell) -> None:
         "  run      Evaluate a graph and its gradients on data.\n"
         "  verify   Check every gradient against central differences.\n"
         "  explain  Say what is differentiated, what is not and why, and what it costs.\n"
+        "  bench    Time a graph and its gradients beside plain NumPy.\n"
+        "  ops      List the functions of the language, or describe one.\n"
         "  cache    Show or empty the folder of compiled modules.\n"
         "\n"
         "  gradc COMMAND --help tells a command's options.\n"
@@ -71,6 +73,44 @@ def test_the_list_has_each_command_s_first_line(name: str) -> None:
     command = importlib.import_module(f"gradc.cli.{name}").command
     assert command.name == name
     assert command.help.partition("\n")[0] == COMMANDS[name]
+
+
+def test_help_loads_nothing_heavy(folder: Path) -> None:
+    code = (
+        "import sys; from gradc.cli.app import main; main(['--help']); "
+        "sys.exit(' '.join({'numpy', 'numba', 'gradc.driver', 'gradc.ops'} & {*sys.modules}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "found"),
+    [
+        ("gradc be", 1, "plain,bench\n"),
+        ("gradc bench --tar", 2, "plain,--target\n"),
+        ("gradc bench --target nump", 3, "plain,numpy\n"),
+        ("gradc run mod", 2, "file,mod\n"),
+        ("gradc compile m.gc -o ou", 4, "file,ou\n"),
+        ("gradc nothing --he", 2, ""),
+    ],
+)
+def test_completion(folder: Path, line: str, place: int, found: str) -> None:
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(place)}
+    done = subprocess.run(
+        COMMAND,
+        env={**ENVIRONMENT, **asked, "_GRADC_COMPLETE": "bash_complete"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == (found, "")
 
 
 def test_version(gradc: Shell) -> None:
@@ -103,7 +143,7 @@ def test_commands_of_later_versions_say_so(gradc: Shell, name: str) -> None:
             ["frobnicate"],
             (
                 "error: no command 'frobnicate' [usage]\n"
-                "  hint: commands are compile, run, verify, explain, cache\n"
+                "  hint: commands are compile, run, verify, explain, bench, ops, cache\n"
             ),
         ),
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -227,3 +228,87 @@ def test_a_link_stays_one_and_modes_are_kept(folder: Path) -> None:
     finally:
         os.umask(mask)
     assert stat.S_IMODE((folder / "fresh.py").stat().st_mode) == 0o640
+
+
+# -------------------------------------------------------------------------- depfile
+
+
+def test_a_depfile_names_what_was_read(gradc: Shell, folder: Path) -> None:
+    place = folder / "a b"
+    place.mkdir()
+    np.save(place / "w #$.npy", np.ones(3))
+    np.savez(place / "v.npz", p=np.ones(3), q=np.ones(3))
+    (place / "m.gc").write_text(
+        'x: float[3]\nv = load("v.npz", "p") + load("v.npz", "q")\n'
+        'y = sum(x * load("w #$.npy") * v)\ndifferentiate(y, [x])\nreturn y\n'
+    )
+    words = ("compile", "a b/m.gc", "-o", "out file.py", "--depfile", "out.d")
+    done = gradc(*words, "--json")
+    assert (done.status, done.err) == (0, "")
+    assert json.loads(done.out)["files"] == ["out file.py", "out.d"]
+    rule = r"out\ file.py: a\ b/m.gc a\ b/v.npz a\ b/w\ \#$$.npy" + "\n"
+    assert (folder / "out.d").read_text() == rule
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_make_reads_a_depfile(gradc: Shell, folder: Path) -> None:
+    np.save(folder / "w #$ %.npy", np.ones(3))
+    (folder / "m.gc").write_text(
+        'x: float[3]\ny = sum(x * load("w #$ %.npy"))\ndifferentiate(y, [x])\nreturn y\n'
+    )
+    gradc("compile", "m.gc", "-o", "out.py", "--depfile", "out.d")
+    (folder / "Makefile").write_text("include out.d\nout.py:\n\t@echo made\n")
+
+    def made() -> str:
+        done = subprocess.run(
+            ["make", "out.py"], capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    assert "up to date" in made()
+    later = (folder / "out.py").stat().st_mtime + 10
+    os.utime(folder / "w #$ %.npy", (later, later))
+    assert made() == "made\n"
+
+
+def test_an_error_writes_no_depfile(gradc: Shell, folder: Path) -> None:
+    (folder / "bad.gc").write_text("x: float[N]\nreturn y\n")
+    done = gradc("compile", "bad.gc", "-o", "out.py", "--depfile", "out.d")
+    assert done.status == 1
+    assert sorted(os.listdir(folder)) == ["bad.gc", "squares.gc"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["-o", "-", "--depfile", "a.d"],
+            "error: --depfile needs the name of a file [usage]\n  hint: -o OUT.py\n",
+        ),
+        (
+            ["-o", "a.py", "--depfile", "a.d", "--check"],
+            "error: --depfile is written, and --check writes nothing [usage]\n",
+        ),
+        (
+            ["-o", "a.py", "--depfile", "./a.py"],
+            "error: --depfile: ./a.py is written already, for -o [usage]\n",
+        ),
+        (
+            ["-o", "a.py", "--depfile", "squares.gc"],
+            (
+                "error: squares.gc is the file read; writing it would destroy it [usage]\n"
+                "  hint: give another name with -o\n"
+            ),
+        ),
+        (
+            ["-o", "a\n.py", "--depfile", "a.d"],
+            "error: --depfile: make can't name 'a\\n.py' [usage]\n",
+        ),
+    ],
+)
+def test_a_depfile_that_can_t_be(
+    gradc: Shell, folder: Path, words: list[str], message: str
+) -> None:
+    done = gradc("compile", "squares.gc", *words)
+    assert (done.status, done.out, done.err) == (2, "", message)
+    assert sorted(os.listdir(folder)) == ["squares.gc"]
