@@ -247,7 +247,27 @@ def test_no_floating_point_warnings(logistic):
         (
             {"X": np.zeros((4, 3), complex)},
             TypeError,
-            "X: expected float64[N, D], got complex128; write X.astype(np.float64)",
+            "X: expected float64[N, D], got complex128; write X.real",
+        ),
+        (
+            {"X": np.zeros((4, 3), np.complex64)},
+            TypeError,
+            "X: expected float64[N, D], got complex64; write X.real",
+        ),
+        (
+            {"y": np.zeros((4, 1), complex)},
+            ValueError,
+            "y: expected float64[N], got shape (4, 1)",
+        ),
+        (
+            {"w": np.ma.masked_array(np.zeros(3), [True, False, False])},
+            TypeError,
+            "w: expected float64[D], got a masked array; write w.filled(0)",
+        ),
+        (
+            {"l2": np.ma.masked},
+            TypeError,
+            "l2: expected float64, got a masked array; write l2.filled(0)",
         ),
         ({"y": None}, TypeError, "y: expected float64[N], got NoneType"),
         ({"y": ["a"] * 4}, TypeError, "y: expected float64[N], got str"),
