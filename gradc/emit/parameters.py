@@ -10,6 +10,7 @@ import numpy as np
 from gradc.emit import layout
 from gradc.emit.constants import Constants, number_text
 from gradc.emit.names import Namer, quoted
+from gradc.emit.numpy import Statements
 from gradc.emit.symbols import bindings
 from gradc.emit.text import Hidden, dim_in, shape_in, split_constant
 from gradc.errors import OptionError
@@ -83,16 +84,26 @@ def parameters_of(graph: Graph, constants: Constants) -> list[Parameter]:
     return found
 
 
-def required(graphs: Sequence[Graph]) -> list[Dim]:
-    """The dimensions that must not be negative for the graphs' ops to be defined."""
-    found: dict[Dim, None] = {}
+def required(graphs: Sequence[Graph]) -> dict[Dim, str]:
+    """The dimensions that must not be negative for the graphs' ops to be defined.
+
+    Each with the first statement that needs it, "" where no source has it.
+    """
+    found: dict[Dim, str] = {}
+    texts = Statements()
     for graph in graphs:
         for node in graph.nodes():
             if node.op.requires is not None:
                 for d in node.op.requires(node):
-                    if not is_nonnegative(d):
-                        found.setdefault(d)
-    return list(found)
+                    if d in found or is_nonnegative(d):
+                        continue
+                    span = node.place.statement
+                    found[d] = _short(texts(span)) if span is not None else ""
+    return found
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[: most - 4].rstrip()} ..."
 
 
 class Inputs:
@@ -219,10 +230,13 @@ class Inputs:
         for zero in facts.zeros:
             condition = f"{dim_in(zero, sizes)} != 0"
             told.append((condition, f"{dim_text(zero)} == 0", (zero,)))
-        for need in required(graphs):
+        for need, statement in required(graphs).items():
             rest, least = split_constant(need)
             condition = f"{dim_in(rest, sizes)} < {least}"
-            told.append((condition, f"{dim_text(rest)} >= {least}", (need,)))
+            fact = f"{dim_text(rest)} >= {least}"
+            if statement:
+                fact += f", which {statement} needs"
+            told.append((condition, fact, (need,)))
         lines: list[str] = []
         for condition, fact, dims in told:
             if all(s in sizes for d in dims for s in symbols_of(d)):

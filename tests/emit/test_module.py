@@ -310,6 +310,24 @@ def test_python_numbers_are_weak(target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_a_size_that_a_slice_rules_out_names_the_statement(target):
+    line = "x[3:] * 2.0" + " + sum(x)" * 9
+    module = gradc.compile(
+        f"x: float[N]\ny: float[M]\na = sum(x[2:])\nb = {line}\nc = y[1:]\n"
+        "return a, b, c",
+        target=target,
+    )
+    for n, m, text in (
+        (1, 4, "N >= 2, which a = sum(x[2:]) needs: not so with N = 1 (from x.sh"),
+        (2, 4, "N >= 3, which b = x[3:] * 2.0 + sum(x) + sum(x) + sum(x) + sum(x) + "),
+        (3, 0, "M >= 1, which c = y[1:] needs: not so with M = 0 (from y.shape[0])"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            module.run(np.ones(n), np.ones(m))
+        assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_dimensions_are_found_and_checked(target):
     module = gradc.compile(
         "x: float[2 * N + 1]\ny: float[3 * M]\nz: float[K, 2]\nassert K == M + N\n"

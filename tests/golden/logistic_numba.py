@@ -963,21 +963,27 @@ def _array(name: str, value: Any, dtype: np.dtype[Any], ndim: int) -> Any:
         and value.flags.carray
     ):
         return value
+    if isinstance(value, np.ndarray) and isinstance(value, np.ma.MaskedArray):
+        way = f"write {name}.filled(0) or another value"
+        raise TypeError(f"{name}: expected {_type(name)}, got a masked array; {way}")
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name}: expected {_type(name)}: {error}") from None
+    if array.ndim != ndim and array.dtype.kind in "biufc":
+        raise ValueError(f"{name}: expected {_type(name)}, got shape {array.shape}")
     if not np.can_cast(array.dtype, dtype, "safe"):
         numbers = isinstance(value, list | tuple) and array.dtype.kind in "biufc"
         if not (numbers and _holds(array, dtype)):
             way = ""
             if array.dtype.kind in "biufc":
-                way = f"; write {name}.astype(np.{dtype.name})"
-                if not isinstance(value, np.ndarray):
-                    way = f"; write np.asarray({name}).astype(np.{dtype.name})"
+                way = name if isinstance(value, np.ndarray) else f"np.asarray({name})"
+                real = array.real if dtype.kind != "c" else array
+                way += ".real" if real.dtype != array.dtype else ""
+                if not np.can_cast(real.dtype, dtype, "safe"):
+                    way += f".astype(np.{dtype.name})"
+                way = f"; write {way}"
             raise TypeError(f"{name}: expected {_type(name)}, got {_kind(array)}{way}")
-    if array.ndim != ndim:
-        raise ValueError(f"{name}: expected {_type(name)}, got shape {array.shape}")
     array = np.require(array, dtype, ["C", "A"]).reshape(array.shape)
     return array if array.flags.writeable else np.asarray(_Writeable(array))
 
