@@ -25,24 +25,28 @@ To make it again:
 
 run: 2 * D**3 * K + D**2 * K * N + 2 * D**2 * K + 3 * D * K * N + 11 * D * K + 21 * K *
 N + 20 * K + 14 * N + 18 flops, 16 * D**2 * K + 16 * D**2 + 16 * D * K + 40 * D * N + 32
-* K * N + 48 * K + 72 * N + 8 bytes moved, 8 * D**2 + 16 * D * N + 16 * K * N + 8 * K +
-24 * N bytes of memory beyond the results.
+* K * N + 48 * K + 72 * N + 8 bytes moved, 128 * ((D * N + 7) // 8) + 64 * ((D**2 + 7)
+// 8) + 128 * ((K * N + 7) // 8) + 64 * ((K + 7) // 8) + 128 * ((N + 7) // 8) + 128
+bytes of memory beyond the results.
 
 value_and_gradients: 4 * D**2 * K * N + 5 * D**2 * K + 6 * D * K * N + 15 * D * K + 33 *
 K * N + 20 * K + 14 * N + 27 flops, 40 * D**2 * K + 24 * D * K * N + 16 * D**2 + 48 * D
-* K + 56 * D * N + 48 * K * N + 64 * K + 96 * N + 8 bytes moved, 8 * D**2 * K + 8 * D *
-K * N + 8 * D**2 + 8 * D * K + 24 * D * N + 24 * K * N + 16 * K + 32 * N bytes of memory
-beyond the results.
+* K + 56 * D * N + 48 * K * N + 64 * K + 96 * N + 8 bytes moved, 64 * ((D * K * N + 7)
+// 8) + 64 * ((D * K + 7) // 8) + 128 * ((D * N + 7) // 8) + 64 * ((D**2 * K + 7) // 8)
++ 64 * ((D**2 + 7) // 8) + 128 * ((K * N + 7) // 8) + 128 * ((K + 7) // 8) + 128 * ((N +
+7) // 8) + 128 bytes of memory beyond the results.
 
 forward: D**2 * K * N + 2 * D**2 * K + 3 * D * K * N + 11 * D * K + 21 * K * N + 16 * K
 + 14 * N + 18 flops, 8 * D**2 * K + 16 * D * K * N + 16 * D**2 + 24 * D * K + 24 * D * N
-+ 40 * K * N + 32 * K + 72 * N + 16 bytes moved, 8 * D**2 + 8 * D * N + 16 * K * N + 16
-* N bytes of memory beyond the results.
++ 40 * K * N + 32 * K + 72 * N + 16 bytes moved, 64 * ((D * N + 7) // 8) + 64 * ((D**2 +
+7) // 8) + 128 * ((K * N + 7) // 8) + 64 * ((N + 7) // 8) + 128 bytes of memory beyond
+the results.
 
 backward: 3 * D**2 * K * N + 5 * D**2 * K + 3 * D * K * N + 4 * D * K + 12 * K * N + 4 *
 K + 10 flops, 16 * D**2 * K + 8 * D * K * N + 32 * D**2 + 24 * D * K + 32 * D * N + 8 *
-K * N + 32 * K + 24 * N + 16 bytes moved, 16 * D**2 + 16 * D * N + 8 * K + 8 * N bytes
-of memory beyond the results.
+K * N + 32 * K + 24 * N + 16 bytes moved, 128 * ((D * N + 7) // 8) + 128 * ((D**2 + 7)
+// 8) + 64 * ((K + 7) // 8) + 64 * ((N + 7) // 8) + 128 bytes of memory beyond the
+results.
 """
 
 from __future__ import annotations
@@ -555,18 +559,19 @@ class Objective:
         return parts
 
     def bounds(self, /, **bounds: Any) -> list[tuple[float, float]]:
-        """(low, high) of each element for `bounds=`; a name without a pair has none.
+        """(low, high) of each element for `bounds=`; a name that is not given has none.
 
-        A pair holds numbers, arrays or None: `bounds(w=(0.0, None))`.
+        A pair holds numbers, arrays or None: `bounds(w=(0.0, None))`. A list of pairs has one
+        pair an element, as SciPy takes it.
         """
         shapes = self._known_shapes()
         _known("bounds", bounds, list(shapes), [])
         pairs: list[tuple[float, float]] = []
         for name, shape in shapes.items():
-            low, high = bounds.get(name) or (None, None)
-            lows = np.broadcast_to(-np.inf if low is None else low, shape).ravel()
-            highs = np.broadcast_to(np.inf if high is None else high, shape).ravel()
-            pairs += zip(lows.tolist(), highs.tolist(), strict=True)
+            low, high = _sides(name, bounds.get(name, (None, None)), shape)
+            if not (low <= high).all():
+                raise ValueError(f"{name}: expected low <= high, got {bounds[name]!r}")
+            pairs += zip(low.ravel().tolist(), high.ravel().tolist(), strict=True)
         return pairs
 
     def _known_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -592,6 +597,38 @@ _XS: dict[str, Any] = {
     "log_diag": np.float64,
     "low": np.float64,
 }
+
+
+def _sides(name: str, bound: Any, shape: tuple[int, ...]) -> list[Any]:
+    """The low and the high ends of one part of theta, in its shape."""
+    expected = f"{name}: expected (low, high) or {math.prod(shape)} of such pairs"
+    is_array = isinstance(bound, np.ndarray) and bound.ndim > 0
+    if not is_array and not isinstance(bound, list | tuple):
+        raise TypeError(f"{expected}, got {bound!r}")
+    got = f"{expected}, got {bound!r}"
+    items = list(bound)
+    if all(isinstance(b, list | tuple) and len(b) == 2 for b in items):
+        is_listed = len(items) == math.prod(shape) or len(items) != 2
+        if is_listed and len(items) == 2 and isinstance(bound, tuple):
+            raise ValueError(f"{got}, which may mean both: write a list of pairs")
+    else:
+        is_listed = isinstance(bound, np.ndarray) and bound.ndim == 2
+    if len(items) != (math.prod(shape) if is_listed else 2):
+        raise ValueError(got)
+    sides = []
+    for k, missing in enumerate((-np.inf, np.inf)):
+        try:
+            end = [b[k] for b in items] if is_listed else items[k]
+            if is_listed:
+                end = [missing if e is None else e for e in end]
+            array = np.asarray(missing if end is None else end)
+            array = array.reshape(shape) if is_listed else np.broadcast_to(array, shape)
+        except (ValueError, IndexError):
+            raise ValueError(got) from None
+        if array.dtype.kind not in "iuf":
+            raise TypeError(got)
+        sides.append(array.astype(np.float64))
+    return sides
 
 
 def _known(
@@ -1090,7 +1127,7 @@ def _value_and_gradients(
             mu_bar[i, j] = -total7
         # gradients: adjoint of z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
         # gradients: adjoint of L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
-        # gradients: adjoint of log_diag: float[K, D]
+        # gradients: adjoint of log_joint = log_softmax(logits)[:, None] + log_density
         for j in range(D):
             # gradients: adjoint of z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
             # gradients: adjoint of L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
@@ -1343,7 +1380,7 @@ def _backward(
             mu_bar[i, j] = -total3
         # gradients: adjoint of z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
         # gradients: adjoint of L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
-        # gradients: adjoint of log_diag: float[K, D]
+        # gradients: adjoint of log_joint = log_softmax(logits)[:, None] + log_density
         for j in range(D):
             # gradients: adjoint of z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
             # gradients: adjoint of L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
@@ -2026,21 +2063,27 @@ def _array(name: str, value: Any, dtype: np.dtype[Any], ndim: int) -> Any:
         and value.flags.carray
     ):
         return value
+    if isinstance(value, np.ndarray) and isinstance(value, np.ma.MaskedArray):
+        way = f"write {name}.filled(0) or another value"
+        raise TypeError(f"{name}: expected {_type(name)}, got a masked array; {way}")
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name}: expected {_type(name)}: {error}") from None
+    if array.ndim != ndim and array.dtype.kind in "biufc":
+        raise ValueError(f"{name}: expected {_type(name)}, got shape {array.shape}")
     if not np.can_cast(array.dtype, dtype, "safe"):
         numbers = isinstance(value, list | tuple) and array.dtype.kind in "biufc"
         if not (numbers and _holds(array, dtype)):
             way = ""
             if array.dtype.kind in "biufc":
-                way = f"; write {name}.astype(np.{dtype.name})"
-                if not isinstance(value, np.ndarray):
-                    way = f"; write np.asarray({name}).astype(np.{dtype.name})"
+                way = name if isinstance(value, np.ndarray) else f"np.asarray({name})"
+                real = array.real if dtype.kind != "c" else array
+                way += ".real" if real.dtype != array.dtype else ""
+                if not np.can_cast(real.dtype, dtype, "safe"):
+                    way += f".astype(np.{dtype.name})"
+                way = f"; write {way}"
             raise TypeError(f"{name}: expected {_type(name)}, got {_kind(array)}{way}")
-    if array.ndim != ndim:
-        raise ValueError(f"{name}: expected {_type(name)}, got shape {array.shape}")
     array = np.require(array, dtype, ["C", "A"]).reshape(array.shape)
     return array if array.flags.writeable else np.asarray(_Writeable(array))
 
@@ -2138,10 +2181,12 @@ def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
         raise TypeError(
             f"out: expected a pair like the result, got {type(out).__name__}"
         )
+    last = parts[-1]
+    if held and isinstance(last, list | tuple) and len(last) == sizes[-1] + held:
+        made = last[: sizes[-1]]  # an earlier call may have made its scalars
+        parts = [*parts[:-1], [None if isinstance(r, np.generic) else r for r in made]]
     flat: list[Any] = []
     for part, size in zip(parts, sizes, strict=True):
-        if held and part is parts[-1] and isinstance(part, list | tuple):
-            part = part[:size] if len(part) == size + held else part
         if part is None:
             flat += [None] * size
         elif isinstance(part, list | tuple) and len(part) == size:
@@ -2164,7 +2209,8 @@ def _checked(out: list[Any], wanted: Any) -> None:
         name, dtype, shape = want
         if not isinstance(array, np.ndarray) or array.dtype != dtype:
             got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-            raise TypeError(f"out: {name}: expected an array of {dtype}, got {got}")
+            expected = f"an array of {np.dtype(dtype)}"
+            raise TypeError(f"out: {name}: expected {expected}, got {got}")
         if array.shape != shape:
             raise ValueError(f"out: {name}: expected shape {shape}, got {array.shape}")
         if not array.flags.writeable:

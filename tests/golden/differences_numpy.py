@@ -529,10 +529,12 @@ def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
         raise TypeError(
             f"out: expected a pair like the result, got {type(out).__name__}"
         )
+    last = parts[-1]
+    if held and isinstance(last, list | tuple) and len(last) == sizes[-1] + held:
+        made = last[: sizes[-1]]  # an earlier call may have made its scalars
+        parts = [*parts[:-1], [None if isinstance(r, np.generic) else r for r in made]]
     flat: list[Any] = []
     for part, size in zip(parts, sizes, strict=True):
-        if held and part is parts[-1] and isinstance(part, list | tuple):
-            part = part[:size] if len(part) == size + held else part
         if part is None:
             flat += [None] * size
         elif isinstance(part, list | tuple) and len(part) == size:
@@ -555,7 +557,8 @@ def _checked(out: list[Any], wanted: Any) -> None:
         name, dtype, shape = want
         if not isinstance(array, np.ndarray) or array.dtype != dtype:
             got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-            raise TypeError(f"out: {name}: expected an array of {dtype}, got {got}")
+            expected = f"an array of {np.dtype(dtype)}"
+            raise TypeError(f"out: {name}: expected {expected}, got {got}")
         if array.shape != shape:
             raise ValueError(f"out: {name}: expected shape {shape}, got {array.shape}")
         if not array.flags.writeable:
