@@ -17,7 +17,7 @@ from gradc.cli.report import UsageProblem
 from gradc.errors import GradcError, SourceError
 from gradc.graph import Graph, Tensor
 from gradc.ops.evaluator import bind_sizes
-from gradc.types import DType, evaluate_dim, symbols_of
+from gradc.types import evaluate_dim, symbols_of
 
 __all__ = ["called", "read_data"]
 
@@ -41,6 +41,7 @@ def read_data(
     found: dict[Tensor, Array] = {}
     fills: dict[Tensor, tuple[str, Array]] = {}
     seen: list[str] = []
+    given: dict[str, str] = {}  # names of inputs, with the words that gave them
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
@@ -48,17 +49,24 @@ def read_data(
             seen += arrays.files
             for key in arrays.files:
                 if key in inputs:
+                    if "=" not in given.get(key, "="):
+                        raise _twice(key, given[key], word)
+                    if key in given:  # NAME=VALUE stands before what an archive has
+                        continue
+                    given[key] = word
                     tensor = inputs[key]
                     array = _member(arrays, key, word)
                     found[tensor] = _typed(array, tensor, f"{word}:{key}")
             continue
         if name not in inputs:
             raise _unknown(name, inputs)
+        if "=" in given.get(name, ""):
+            raise _twice(name, given[name], word)
+        given[name] = word
         tensor = inputs[name]
-        fills.pop(tensor, None)
-        number = _number(value, tensor.dtype)
+        number = _number(value, tensor)
         if number is None:
-            found[tensor] = _typed(_from_file(value, tensor), tensor, value)
+            found[tensor] = _typed(_read(value, tensor), tensor, value)
         elif tensor.ndim:
             found.pop(tensor, None)
             fills[tensor] = (value, number)
@@ -87,6 +95,12 @@ def _name(tensor: Tensor) -> str:
     return str(tensor.attrs.name)
 
 
+def _twice(name: str, first: str, second: str) -> UsageProblem:
+    return UsageProblem(
+        f"{name} is given twice: {first} and {second}", hint="leave one out"
+    )
+
+
 def _unknown(name: str, inputs: Mapping[str, Tensor]) -> UsageProblem:
     near = get_close_matches(name, inputs, 1)
     names = ", ".join(inputs) or "none"
@@ -110,8 +124,9 @@ def _missing(name: str, tensor: Tensor, seen: Sequence[str]) -> UsageProblem:
 # ---------------------------------------------------------------------------- values
 
 
-def _number(text: str, dtype: DType) -> Array | None:
-    """A number as an array of rank 0 in this dtype; None where the text is none."""
+def _number(text: str, tensor: Tensor) -> Array | None:
+    """A number as an array of rank 0 in an input's dtype; None where the text is none."""
+    dtype = tensor.dtype
     word = text.strip()
     if not word or len(word) > MAX_NUMBER:
         return None
@@ -122,12 +137,13 @@ def _number(text: str, dtype: DType) -> Array | None:
             value = kind(word)
         except (ValueError, OverflowError):
             continue
-        return _converted(value, dtype, text)
+        return _converted(value, tensor, text)
     return None
 
 
-def _converted(value: Any, dtype: DType, text: str) -> Array:
-    """A Python number in a dtype, which must hold it; only `inf` is infinite."""
+def _converted(value: Any, tensor: Tensor, text: str, where: str = "") -> Array:
+    """A Python number in an input's dtype, which must hold it; only `inf` is infinite."""
+    dtype = tensor.dtype
     try:
         with np.errstate(all="ignore"):
             number = np.asarray(dtype.numpy.type(value))
@@ -137,13 +153,22 @@ def _converted(value: Any, dtype: DType, text: str) -> Array:
     except (OverflowError, ValueError, TypeError):
         exact = False
     if not exact:
-        raise GradcError(f"{text}: {dtype} can't hold this number", code="bad-data")
+        raise GradcError(
+            f"{where}{_name(tensor)} is {dtype}, which can't hold {text}",
+            code="bad-data",
+        )
     return number
 
 
 def _typed(array: Array, tensor: Tensor, where: str) -> Array:
     """An array in the dtype of an input: floats are rounded, integers must be exact."""
     dtype = tensor.dtype
+    if array.dtype.kind in "fc" and not dtype.is_inexact:
+        raise GradcError(
+            f"{where}: {_name(tensor)} is {tensor.type}, found {array.dtype}",
+            code="bad-data",
+            hint=f"save it as {dtype}: array.astype(np.{dtype.numpy.name})",
+        )
     if array.dtype.kind not in "biufc":
         raise GradcError(
             f"{where}: expected numbers for {_name(tensor)}, found {array.dtype}",
@@ -186,6 +211,17 @@ def _filled(
 
 
 # ----------------------------------------------------------------------------- files
+
+
+def _read(word: str, tensor: Tensor) -> Array:
+    """The array that a word stands for; what is wrong in the file is told with the input."""
+    try:
+        return _from_file(word, tensor)
+    except GradcError as error:
+        name = _name(tensor)
+        if error.code == "bad-data" and f"{name} is" not in error.message:
+            error.message = f"{name}: {error.message}"
+        raise
 
 
 def _from_file(word: str, tensor: Tensor) -> Array:
@@ -273,7 +309,7 @@ def _table(path: str, columns: str, suffix: str, tensor: Tensor) -> Array:
     picked = picked or list(range(width))
     if tensor.ndim not in (1, 2) or (tensor.ndim == 1 and len(picked) != 1):
         names = ", ".join(header[:8]) + (", ..." if len(header) > 8 else "")
-        raise UsageProblem(
+        raise GradcError(
             f"{path}: {_name(tensor)} is {tensor.type}; a table of {len(picked)} columns "
             "does not fit",
             code="bad-data",
@@ -296,7 +332,7 @@ def _table(path: str, columns: str, suffix: str, tensor: Tensor) -> Array:
                 raise GradcError(
                     f"{place}: expected a number, found {cells[k]!r}", code="bad-data"
                 )
-            out[i, j] = _converted(value, tensor.dtype, f"{place}: {cells[k].strip()}")
+            out[i, j] = _converted(value, tensor, cells[k].strip(), f"{place}: ")
     return out[:, 0] if tensor.ndim == 1 else out
 
 

@@ -76,11 +76,53 @@ def test_targets_agree(gradc: Shell) -> None:
     assert numba.status == 0 and numba.out == numpy.out
 
 
-def test_later_words_win(gradc: Shell) -> None:
+def test_words_win_over_archives(gradc: Shell) -> None:
     first = gradc(*RUN, "--in", "data.npz", "--in", "w=0", "--json")
     assert json.loads(first.out)["outputs"]["loss"] == 0.25
-    again = gradc(*RUN, "data.npz", "w=data.npz:w", "y=0", "y=data.npz:y", "--json")
-    assert json.loads(again.out)["outputs"]["loss"] == 7.25
+    again = gradc(*RUN, "--in", "w=0", "data.npz", "--json")
+    assert again.out == first.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["y=0", "y=data.npz:y"], "y is given twice: y=0 and y=data.npz:y"),
+        (["w=1", "l2=1", "l2=1"], "l2 is given twice: l2=1 and l2=1"),
+        (["data.npz", "data.npz"], "X is given twice: data.npz and data.npz"),
+    ],
+)
+def test_an_input_that_is_given_twice(
+    gradc: Shell, words: list[str], message: str
+) -> None:
+    done = gradc(*RUN, *words)
+    assert (done.status, done.err) == (
+        2,
+        f"error: {message} [usage]\n  hint: leave one out\n",
+    )
+
+
+@pytest.mark.parametrize("key", ["half", "whole"])
+def test_floats_for_integers_are_refused_as_the_module_does(
+    gradc: Shell, folder: Path, key: str
+) -> None:
+    np.save(folder / "half.npy", [0.5])
+    np.save(folder / "whole.npy", [3.0])
+    done = gradc(*RUN, "data.npz", f"k={key}.npy")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == (
+        f"error: {key}.npy: k is int64[N], found float64 [bad-data]\n"
+        "  hint: save it as int64: array.astype(np.int64)\n"
+    )
+
+
+def test_a_table_that_does_not_fit(gradc: Shell) -> None:
+    done = gradc(*RUN, "data.npz", "y=labels.csv")
+    assert done.status == 1
+    assert done.err == (
+        "error: labels.csv: y is float64[N]; a table of 2 columns does not fit "
+        "[bad-data]\n"
+        "  hint: choose a column with labels.csv:NAME; it has id, diagnosis\n",
+    )
 
 
 def test_float32(gradc: Shell, folder: Path) -> None:
@@ -133,13 +175,6 @@ def test_numbers_that_are_not_finite_are_told(gradc: Shell) -> None:
             ),
         ),
         (
-            ["y=labels.csv"],
-            (
-                "labels.csv: y is float64[N]; a table of 2 columns does not fit [bad-data]\n"
-                "  hint: choose a column with labels.csv:NAME; it has id, diagnosis"
-            ),
-        ),
-        (
             ["y=labels.csv:diagnose"],
             (
                 "labels.csv has no column 'diagnose' [usage]\n"
@@ -171,19 +206,19 @@ def test_data_that_were_asked_for_wrongly(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["l2=1e999"], "1e999: float64 can't hold this number"),
-        (["l2=1j"], "1j: float64 can't hold this number"),
-        (["k=0.5"], "0.5: int64 can't hold this number"),
+        (["l2=1e999"], "l2 is float64, which can't hold 1e999"),
+        (["l2=1j"], "l2 is float64, which can't hold 1j"),
+        (["k=0.5"], "k is int64, which can't hold 0.5"),
         (
             ["k=99999999999999999999"],
-            "99999999999999999999: int64 can't hold this number",
+            "k is int64, which can't hold 99999999999999999999",
         ),
-        (["y=short.csv:a"], "short.csv:3: expected 2 cells, found 1"),
-        (["y=words.csv:b"], "words.csv:3, column b: expected a number, found 'two'"),
-        (["k=half.csv"], "half.csv:2, column 0: 1.5: int64 can't hold this number"),
-        (["y=empty.csv"], "empty.csv: the table is empty"),
-        (["y=latin.csv"], "latin.csv: not UTF-8 at byte 2"),
-        (["k=half.npy"], "half.npy: k is int64[N], and not all numbers fit int64"),
+        (["y=short.csv:a"], "y: short.csv:3: expected 2 cells, found 1"),
+        (["y=words.csv:b"], "y: words.csv:3, column b: expected a number, found 'two'"),
+        (["k=half.csv"], "half.csv:2, column 0: k is int64, which can't hold 1.5"),
+        (["y=empty.csv"], "y: empty.csv: the table is empty"),
+        (["y=latin.csv"], "y: latin.csv: not UTF-8 at byte 2"),
+        (["k=large.npy"], "large.npy: k is int64[N], and not all numbers fit int64"),
         (["y=text.npy"], "text.npy: expected numbers for y, found <U1"),
         (
             ["y=data.npz:X"],
@@ -196,14 +231,14 @@ def test_data_that_were_asked_for_wrongly(
         (
             ["y=pickled.npy"],
             (
-                "pickled.npy: not a NumPy file, or one with pickled objects, "
+                "y: pickled.npy: not a NumPy file, or one with pickled objects, "
                 "which are never read"
             ),
         ),
         (
-            ["objects.npz"],
+            ["y=objects.npz:y"],
             (
-                "objects.npz:y: not a NumPy file, or one with pickled objects, "
+                "y: objects.npz:y: not a NumPy file, or one with pickled objects, "
                 "which are never read"
             ),
         ),
@@ -224,7 +259,7 @@ def test_data_that_are_wrong(
     (folder / "half.csv").write_text("1\n1.5\n")
     (folder / "empty.csv").write_text("\n")
     (folder / "latin.csv").write_bytes(b"1\n\xe9\n")
-    np.save(folder / "half.npy", [0.5])
+    np.save(folder / "large.npy", np.array([2**64 - 1], np.uint64))
     np.save(folder / "text.npy", ["a"])
     (folder / "pickled.npy").write_bytes(pickle.dumps({"y": 1}))
     np.savez(folder / "objects.npz", y=np.array([{}], object))
