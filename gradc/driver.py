@@ -203,7 +203,7 @@ def _choice(
     option: str, value: Any, allowed: Sequence[Any], later: Sequence[Any] = ()
 ) -> None:
     if value in later:
-        raise UnsupportedError(f"{option}: {value} is not in this version")
+        raise OptionError(f"{option}: {value} is not in this version", code="not-yet")
     if value not in allowed:
         names = ", ".join(str(a) for a in allowed if a is not None)
         raise OptionError(f"{option}: expected {names}, found {value!r}")
@@ -218,6 +218,7 @@ def load(path: str | Path, *, float: str = "float64") -> Graph:
     if file.suffix != ".gc":
         raise UnsupportedError(
             f"{file}: this version reads .gc files",
+            code="bad-suffix",
             hint="give the graph as a .gc file",
         )
     try:

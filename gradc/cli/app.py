@@ -161,8 +161,9 @@ def _status(error: GradcError) -> int:
         return 1
     if isinstance(error, SourceError):  # a file that is there may still be bad
         return 2 if error.code == SourceError.default_code else 1
-    asked = UsageProblem | OptionError | UnsupportedError
-    return 2 if isinstance(error, asked) else 1
+    if isinstance(error, UnsupportedError):  # what a graph asks for, or no .gc file
+        return 2 if error.code == "bad-suffix" else 1
+    return 2 if isinstance(error, UsageProblem | OptionError) else 1
 
 
 def _usage(error: click.ClickException) -> UsageProblem:

@@ -13,7 +13,7 @@ from gradc.emit.names import Namer, quoted
 from gradc.emit.numpy import Statements
 from gradc.emit.symbols import bindings
 from gradc.emit.text import Hidden, dim_in, shape_in, split_constant
-from gradc.errors import OptionError
+from gradc.errors import ShapeError
 from gradc.graph import Data, Graph
 from gradc.types import Dim, TensorType, dim_text, is_nonnegative, symbol, symbols_of
 
@@ -132,7 +132,7 @@ class Inputs:
         self.symbols = tuple(b.symbol for b in self.bindings)
         told = {s for p in self.parameters for d in p.type.shape for s in symbols_of(d)}
         for s in told - set(self.symbols):
-            raise OptionError(
+            raise ShapeError(
                 f"nothing tells {s}: the default of an input does not have its shape",
                 hint=f"give another input the dimension {s}",
             )

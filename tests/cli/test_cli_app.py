@@ -18,7 +18,7 @@ import gradc.driver as gradc_driver
 from gradc import __version__
 from gradc.cli import report
 from gradc.cli.app import COMMANDS, LATER
-from gradc.errors import InternalError
+from gradc.errors import InternalError, OptionError, ShapeError, UnsupportedError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MANY = """\
@@ -167,7 +167,7 @@ def test_commands_of_later_versions_say_so(gradc: Shell, name: str) -> None:
         (
             ["explain", "."],
             (
-                "error: .: this version reads .gc files [not-yet]\n"
+                "error: .: this version reads .gc files [bad-suffix]\n"
                 "  hint: give the graph as a .gc file\n"
             ),
         ),
@@ -329,6 +329,24 @@ def test_a_fault_of_gradc_has_no_traceback(
     done = gradc("explain", "squares.gc")
     assert done.status == 70
     assert done.err.startswith("Traceback (most recent call last):")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (UnsupportedError("convolve of complex128 is not in this version"), 1),
+        (ShapeError("nothing tells N"), 1),
+        (OptionError("ys: no tensor is called 'cost'"), 2),
+    ],
+)
+def test_a_graph_that_is_wrong_is_no_wrong_command_line(
+    gradc: Shell, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+) -> None:
+    def plan(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(gradc_driver, "plan", plan)
+    assert gradc("explain", "squares.gc").status == status
 
 
 def test_an_internal_error_is_a_fault(

@@ -121,7 +121,7 @@ def test_a_table_that_does_not_fit(gradc: Shell) -> None:
     assert done.err == (
         "error: labels.csv: y is float64[N]; a table of 2 columns does not fit "
         "[bad-data]\n"
-        "  hint: choose a column with labels.csv:NAME; it has id, diagnosis\n",
+        "  hint: choose a column with labels.csv:NAME; it has id, diagnosis\n"
     )
 
 
