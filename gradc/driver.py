@@ -34,7 +34,7 @@ from gradc.emit.symbols import put_sizes, retyped, symbols_in_order
 from gradc.errors import OptionError, ShapeError, SourceError, UnsupportedError
 from gradc.frontends.gc import parse
 from gradc.frontends.gc_hints import did_you_mean
-from gradc.graph import Graph, Output, Request, Tensor
+from gradc.graph import Graph, Output, Request, Tensor, collector_paused
 from gradc.ops.basic import input_
 from gradc.passes.expand import expand, strip_identities
 from gradc.passes.merge import merge
@@ -413,8 +413,9 @@ def emit_module(
     source: Any, options: Options, output: str = ""
 ) -> tuple[Emitted, Plan]:
     """The module of a graph; `output` is the name of the file it is meant for."""
-    made = plan(source, options)
-    return _emitted(made, output), made
+    with collector_paused():
+        made = plan(source, options)
+        return _emitted(made, output), made
 
 
 def _emitted(made: Plan, output: str = "") -> Emitted:

@@ -1,0 +1,101 @@
+"""Large graphs: no recursion, and work that grows with the graph, not faster."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from gradc.autodiff.reverse import Gradients, gradients
+from gradc.driver import PASSES
+from gradc.graph import Graph, Output, Tensor, label
+from gradc.ops.basic import input_
+from gradc.ops.evaluator import evaluate
+from gradc.ops.functions import apply
+from gradc.passes.check import check
+from gradc.types import TensorType, float64, symbol
+
+
+def variable() -> Tensor:
+    kind = TensorType(float64, (symbol("N"),))
+    return label(input_(name="x", type=kind, default=None), "x")
+
+
+def chain(length: int) -> tuple[Tensor, Tensor]:
+    """sin(...) * 1.5 of itself, and its sum."""
+    x = h = variable()
+    for _ in range(length):
+        h = apply("sin", h) * 1.5
+    return x, apply("sum", h)
+
+
+def diamond(depth: int) -> tuple[Tensor, Tensor]:
+    """h * h + h of itself: 2**depth paths, or rather 3**depth."""
+    x = h = variable()
+    for _ in range(depth):
+        h = h * h + h
+    return x, apply("sum", h)
+
+
+def compiled(x: Tensor, y: Tensor) -> tuple[Gradients, Graph]:
+    """The gradient, and the graph with it after all passes."""
+    found = gradients(y, x)
+    graph = Graph("g", (x,), (Output("y", y), Output("g", found.tensors[0])))
+    for run in PASSES:
+        graph = run(graph)
+    return found, graph
+
+
+def test_a_long_chain() -> None:
+    x, y = chain(10_000)
+    found, graph = compiled(x, y)
+    check(graph)
+    assert found.tensors[0] is not None
+    assert len(graph.nodes()) < 51_000
+    data = np.array([0.3, -1.0])
+    h, slope = data, np.ones(2)
+    for _ in range(10_000):
+        h, slope = np.sin(h) * 1.5, slope * np.cos(h) * 1.5
+    outputs = [o.tensor for o in graph.outputs if o.tensor is not None]
+    value, bar = evaluate(outputs, {graph.inputs[0]: data})
+    np.testing.assert_allclose(value, h.sum())
+    np.testing.assert_allclose(bar, slope, atol=1e-300)
+
+
+def test_a_deep_diamond() -> None:
+    x, y = diamond(3_000)
+    _, graph = compiled(x, y)
+    check(graph)
+    assert len(graph.nodes()) < 20_000
+    data = np.array([1e-5, -0.5])
+    h, slope = data, np.ones(2)
+    with np.errstate(all="ignore"):
+        for _ in range(3_000):
+            slope, h = slope * (2 * h + 1), h * h + h
+    outputs = [o.tensor for o in graph.outputs if o.tensor is not None]
+    value, bar = evaluate(outputs, {graph.inputs[0]: data})
+    np.testing.assert_allclose(value, h.sum())
+    np.testing.assert_allclose(bar, slope)
+
+
+def test_a_long_chain_that_is_cut_tells_why() -> None:
+    x = h = variable()
+    for _ in range(20_000):
+        h = apply("sin", h)
+    y = label(apply("sum", apply("stop_gradient", h)), "y")
+    found = gradients(y, x)
+    assert found.tensors == (None,)
+    assert "stop_gradient" in found.why(0)
+
+
+@pytest.mark.parametrize("make", [chain, diamond])
+def test_time_is_linear(make: object) -> None:
+    """Four times the nodes take at most eight times as long, with a second to spare."""
+    taken = []
+    for count in (1_000, 4_000):
+        assert callable(make)
+        start = time.process_time()
+        compiled(*make(count))
+        taken.append(time.process_time() - start)
+    assert taken[1] < 8 * taken[0] + 1
