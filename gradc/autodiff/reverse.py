@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from gradc.autodiff.plan import BackwardPlan, plan
 from gradc.errors import GradientError, OptionError, ShapeError, TypeMismatch
 from gradc.graph import (
@@ -23,7 +25,7 @@ from gradc.graph import (
     move,
 )
 from gradc.ops.basic import add_n, constant, gate, pull, zeros
-from gradc.ops.functions import broadcast_to, convert, number
+from gradc.ops.functions import as_tensor, broadcast_to, convert, number
 from gradc.ops.registry import (
     ONE,
     ZERO,
@@ -35,7 +37,7 @@ from gradc.ops.registry import (
     Partials,
     Slope,
 )
-from gradc.types import TensorType
+from gradc.types import Poly, TensorType
 
 __all__ = ["Gradients", "adjoint", "gradients", "make_request"]
 
@@ -86,7 +88,7 @@ def make_request(
     ys: Any,
     xs: Any,
     grad_ys: Any = None,
-    name: str = "gradients",
+    name: str | None = "gradients",
     colocate_gradients_with_ops: bool = False,
     gate_gradients: bool = False,
     aggregation_method: str | None = None,
@@ -103,6 +105,8 @@ def make_request(
             code="not-yet",
             hint="leave it out: the dense gradient is given",
         )
+    if name is not None and not isinstance(name, str):
+        raise OptionError(f"name: expected a str, found {type(name).__name__}")
     _choice("unconnected_gradients", unconnected_gradients, UNCONNECTED)
     _choice("zero_adjoints", zero_adjoints, ZERO_ADJOINTS)
     if aggregation_method is not None:
@@ -147,8 +151,10 @@ def _seed(y: Tensor, g: Any, k: int) -> Tensor | None:
             )
         return None
     what = f"grad_ys[{k}]: {y.name or y.op.name} is {y.type}"
-    if not isinstance(g, Tensor):
-        if not isinstance(g, int | float | complex):
+    if isinstance(g, np.ndarray | np.generic):
+        g = as_tensor(np.asarray(g))
+    elif not isinstance(g, Tensor):
+        if not isinstance(g, int | float | complex | Poly):
             raise TypeMismatch(f"{what}, the entry is a {type(g).__name__}")
         g = number(g, y.dtype)
     elif g.type.weak:
@@ -167,7 +173,7 @@ def gradients(
     ys: Any,
     xs: Any,
     grad_ys: Any = None,
-    name: str = "gradients",
+    name: str | None = "gradients",
     colocate_gradients_with_ops: bool = False,
     gate_gradients: bool = False,
     aggregation_method: str | None = None,

@@ -307,10 +307,17 @@ def test_names_of_adjoint_nodes() -> None:
     assert {n.place.scope for n in nodes} == {"bp"}
     assert "bp/h_bar" in {t.name for n in nodes for t in n.outputs}
     for empty in ("", None):
-        (b,) = gradients(y, x, name=empty).tensors  # type: ignore[arg-type]
+        (b,) = gradients(y, x, name=empty).tensors
         assert b is not None
         assert b.node.place.scope == "gradients"
         assert b.name == "x_bar"
+
+
+def test_a_name_is_a_text() -> None:
+    x = tensor(2)
+    with pytest.raises(GradcError, match="name: expected a str, found int") as caught:
+        gradients(x * x, x, name=5)  # type: ignore[arg-type]
+    assert caught.value.code == "bad-option"
 
 
 def test_a_second_derivative_has_a_scope_of_its_own() -> None:

@@ -165,6 +165,22 @@ def test_a_python_number_takes_the_dtype_of_y() -> None:
             assert value(bar, x=np.asarray(3.0, dtype.name)) == 6.0 * number
 
 
+def test_arrays_are_seeds_of_their_own_dtype() -> None:
+    x = tensor(2)
+    (bar,) = gradients(x * x, x, grad_ys=[np.array([3.0, 5.0])]).tensors
+    np.testing.assert_array_equal(value(bar, x=[1.0, 2.0]), [6, 20])
+    assert code_of(x * x, x, grad_ys=[np.float32([3, 5])]) == "type-mismatch"
+    assert code_of(x * x, x, grad_ys=[np.float64(3)]) == "shape-mismatch"
+    for bad in ("ones", [1.0, 2.0], object()):
+        assert code_of(x * x, x, grad_ys=[bad]) == "type-mismatch"
+
+
+def test_a_size_is_a_seed() -> None:
+    x = tensor(N)
+    (bar,) = gradients(apply("sum", x * x), x, grad_ys=[N + 1]).tensors
+    np.testing.assert_array_equal(value(bar, x=[1.0, 2.0]), [6, 12])
+
+
 def test_a_weak_seed_of_the_language_takes_the_dtype_of_y() -> None:
     check(
         """
