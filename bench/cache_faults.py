@@ -263,6 +263,8 @@ def altered(tally: Tally, edits: int, dice: random.Random) -> None:
                 file.mkdir()
                 tally.add(f"folders for files, {kind}", once(work, **cache), file.name)
                 shutil.rmtree(file)
+                for other in (folder / "cache").glob("machine/*"):
+                    other.unlink()  # the second place, where the first could not be written
                 assert once(work, **cache)
             for k in range(edits // 2):
                 file = dice.choice(files(folder, path))
