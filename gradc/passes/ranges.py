@@ -22,8 +22,6 @@ __all__ = ["UNKNOWN", "Range", "Ranges"]
 INF = math.inf
 COUNT = 2.0**63
 """More elements than an axis can have."""
-SLACK = 1e-5
-"""How far a function of float32 may come out beyond its bounds, relatively."""
 SMALL_POWER = 8
 """Exponents up to this are no cause of overflow in `trust`."""
 
@@ -57,19 +55,22 @@ UNKNOWN = Range()
 
 
 class _Float(NamedTuple):
-    """A floating-point type: its largest number, a safe smallest one to divide by, exp's limit."""
+    """A floating-point type: its largest number, one above those that underflow, a safe smallest
+    one to divide by, exp's limit, how far a result may be beyond its bounds (relatively), and
+    whether arithmetic is trusted not to overflow."""
 
     largest: float
     smallest: float
     divisor: float
     exponent: float
+    slack: float
     trusted: bool
 
 
 FLOATS: Mapping[str, _Float] = {
-    "float64": _Float(float(np.finfo("f8").max), 1e-300, 1e-30, 700.0, True),
-    "float32": _Float(float(np.finfo("f4").max), 1e-37, 1e-12, 88.0, True),
-    "float16": _Float(float(np.finfo("f2").max), 1e-4, 1e-2, 11.0, False),
+    "float64": _Float(float(np.finfo("f8").max), 1e-300, 1e-30, 700.0, 1e-5, True),
+    "float32": _Float(float(np.finfo("f4").max), 1e-37, 1e-12, 88.0, 1e-5, True),
+    "float16": _Float(float(np.finfo("f2").max), 1e-4, 1e-2, 11.0, 1e-2, False),
 }
 
 
@@ -136,8 +137,8 @@ class _Case(NamedTuple):
         """Bounds as the float type can hold them, with room for rounding; `trusted` ones do not
         overflow."""
         kind = self.kind
-        low -= abs(low) * SLACK
-        high += abs(high) * SLACK
+        low -= abs(low) * kind.slack
+        high += abs(high) * kind.slack
         if 0 < low < kind.smallest:
             low = 0.0
         if -kind.smallest < high < 0:
@@ -393,7 +394,7 @@ def _sum(case: _Case, a: Range) -> Range:
 def _reduce_sum(case: _Case, a: Range) -> Range:
     total = _sum(case, a)
     if total.low < 1 and _holds_a_one(case.node, case.ranges):
-        return total._replace(low=1.0 - SLACK, zero=False)
+        return total._replace(low=1.0 - case.kind.slack, zero=False)
     return total
 
 

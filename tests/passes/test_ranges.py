@@ -21,7 +21,7 @@ from gradc.passes.expand import expand, strip_identities
 from gradc.passes.merge import merge
 from gradc.passes.ranges import RULES, Range, Ranges
 from gradc.passes.simplify import simplify
-from gradc.types import TensorType, float32, float64, int64
+from gradc.types import TensorType, float16, float32, float64, int64
 
 inf, nan = np.inf, np.nan
 SETTINGS = settings(
@@ -142,7 +142,7 @@ MORE: list[Callable[[Tensor, Tensor], Tensor]] = [
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[list[Tensor], list[Tensor]]:
     """Inputs of three elements, and what is computed from them."""
-    dtype = draw(st.sampled_from([float64, float64, float32]))
+    dtype = draw(st.sampled_from([float64, float64, float32, float16]))
     inputs = [
         label(input_(name=n, type=TensorType(dtype, (3,)), default=None), n)
         for n in "xw"
