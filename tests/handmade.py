@@ -145,6 +145,8 @@ def compiled(kernel: KernelSource) -> Callable[..., int]:
         wrap = njit(fastmath=set(routine.flags), **options)
         scope[routine.name] = wrap(scope[routine.name])
     exec(kernel.text, scope)  # noqa: S102
+    for part in kernel.parts:
+        scope[part.name] = njit(fastmath={"contract"}, **options)(scope[part.name])
     found: Callable[..., int] = njit(fastmath={"contract"}, **options)(
         scope[kernel.name]
     )

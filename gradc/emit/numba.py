@@ -41,10 +41,11 @@ SINGULAR = "the matrix is singular"
 class CompiledView:
     """Lines of the tables in `compiled.py.j2`.
 
-    `routines` is the argument text of `_bind`, `routine` that of `_thread_control`.
+    `parts` are the functions that kernels call in order, `routines` is the argument text of `_bind`, `routine` that of `_thread_control`.
     """
 
     helpers: tuple[str, ...]
+    parts: tuple[str, ...]
     routines: str
     routine: str
     failures: tuple[str, ...]
@@ -208,7 +209,8 @@ class NumbaTarget:
 
     def view(self) -> dict[str, Any]:
         """The target's part of the view."""
-        sources = [source for _, source in self.kernels.values()]
+        whole = [source for _, source in self.kernels.values()]
+        sources = [s for source in whole for s in (*source.parts, source)]
         wanted = list(dict.fromkeys(h for s in sources for h in s.helpers))
         helpers = mathsource.closure(wanted)
         routines = list(dict.fromkeys(r for s in sources for r in s.routines))
@@ -227,6 +229,7 @@ class NumbaTarget:
                 *(f"{quoted(h.name)}: {_flags(h.flags)}," for h in helpers),
                 *(f"{quoted(h.name)}: {_flags(h.flags)}," for h in blas.helpers),
             ),
+            parts=tuple(f"{quoted(p.name)}," for s in whole for p in s.parts),
             routines=", ".join(quoted(r) for r in blas.routines),
             routine="".join(quoted(r) for r in blas.routines[:1]),
             failures=tuple(self.failures),

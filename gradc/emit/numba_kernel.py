@@ -38,9 +38,10 @@ from gradc.emit.kernel_bodies import (
     loads,
     private_names,
 )
+from gradc.emit.parts import cut
 from gradc.emit.printer import Printer, cast_text, number_text, wrapped
 from gradc.errors import InternalError
-from gradc.schedule.buffers import SLOTS, arena
+from gradc.schedule.buffers import SLOTS, Arena, arena
 from gradc.schedule.program import (
     ATOM,
     PRECEDENCE,
@@ -92,7 +93,8 @@ class KernelSource:
     """The text of a kernel and what stands around it.
 
     `helpers` are the functions of mathlib it calls, `routines` those of blaslib, `arena` how many
-    doubles of memory it wants (0: it takes no arena).
+    doubles of memory it wants (0: it takes no arena). A long one calls its `parts` in order;
+    one that can't fail gives 0.
     """
 
     name: str
@@ -101,10 +103,14 @@ class KernelSource:
     helpers: tuple[str, ...]
     routines: tuple[str, ...]
     arena: Dim
+    can_fail: bool = True
+    parts: tuple[KernelSource, ...] = ()
 
     @property
     def text(self) -> str:
-        return "\n".join(self.lines) + "\n"
+        """All functions, in the order in which they are defined."""
+        sources = (*self.parts, self)
+        return "\n\n".join("\n".join(s.lines) + "\n" for s in sources)
 
 
 # ---------------------------------------------------------------------------- arena
@@ -123,21 +129,22 @@ def arena_size(program: Program) -> Dim:
     return arena(program).size
 
 
-def parameters(program: Program) -> tuple[str, ...]:
+def parameters(program: Program, places: Arena | None = None) -> tuple[str, ...]:
     """The kernel's parameters: sizes, inputs, constants, outputs, and `arena` where it has one.
 
-    Inputs and constants of rank 0 are scalars, outputs of rank 0 arrays of rank 0.
+    Inputs and constants of rank 0 are scalars, outputs of rank 0 arrays of rank 0. `places` are
+    those of the program that this is part of.
     """
+    places = places or arena(program)
     names = list(program.symbols)
     for place in ("input", "constant", "output"):
         names += [b.name for b in program.buffers if b.place == place and not b.alias]
-    if arena_size(program) != 0:
-        names.append(_arena_name(program))
+    has_arena = _calls(program) or any(
+        b.name in places.offsets for b in program.buffers
+    )
+    if places.size != 0 and has_arena:
+        names.append(_fresh("arena", _names(program)))
     return tuple(names)
-
-
-def _arena_name(program: Program) -> str:
-    return _fresh("arena", _names(program))
 
 
 def _names(program: Program) -> set[str]:
@@ -205,16 +212,72 @@ def numba_kernel(
     array: str = "",
 ) -> KernelSource:
     """The Program as source. `annotate` gives a buffer's type annotation, `array` the arena's."""
-    return _Kernel(program).source(annotate, array)
+    whole, pieces = cut(program)
+    places = arena(whole)
+    if not pieces:
+        return _Kernel(program, places).source(annotate, array)
+    parts = tuple(_Kernel(p, places).source(annotate, array) for p in pieces)
+    return _caller(whole, places, parts, annotate, array)
+
+
+def _caller(
+    program: Program,
+    places: Arena,
+    parts: Sequence[KernelSource],
+    annotate: Callable[[Buffer], str] | None,
+    array: str,
+) -> KernelSource:
+    """The kernel that runs its parts in order, until one fails."""
+    names = parameters(program, places)
+    own_arena = names[-1]
+    lines = _head(program, names, annotate, array)
+    if program.doc:
+        lines += _docstring(program.doc)
+    status = _fresh("status", set(names))
+    for part in parts:
+        given = list(part.parameters)
+        if part.arena != 0:
+            given[-1] = own_arena
+        call = f"{part.name}({', '.join(given)})"
+        if part.can_fail:
+            lines += layout.statement(f"{status} = {call}", 4)
+            lines += [f"    if {status} != 0:", f"        return {status}"]
+        else:
+            lines += layout.statement(call, 4)
+    lines.append("    return 0")
+    return KernelSource(
+        program.name,
+        names,
+        tuple(lines),
+        tuple(dict.fromkeys(h for p in parts for h in p.helpers)),
+        tuple(dict.fromkeys(r for p in parts for r in p.routines)),
+        places.size,
+        parts=tuple(parts),
+    )
+
+
+def _head(
+    program: Program,
+    names: Sequence[str],
+    annotate: Callable[[Buffer], str] | None,
+    array: str,
+) -> list[str]:
+    """The `def` line, on several where it is long."""
+    if annotate is None:
+        return layout.parameters(f"def {program.name}", list(names), ":")
+    types = {s: "int" for s in program.symbols}
+    types |= {b.name: annotate(b) for b in program.buffers}
+    typed = [f"{n}: {types.get(n, array)}" for n in names]
+    return layout.parameters(f"def {program.name}", typed, " -> int:")
 
 
 class _Kernel:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, places: Arena) -> None:
         self.program = program
         self.buffers = {b.name: b for b in program.buffers}
         self.used = _names(program)
         self.arena = _fresh("arena", self.used)
-        self.places = arena(program)
+        self.places = places
         self.flat: dict[str, str] = {}  # tile -> the arena as an array of its dtype
         self.lines: list[str] = []
         self.routines: dict[str, None] = {}
@@ -232,16 +295,8 @@ class _Kernel:
         self, annotate: Callable[[Buffer], str] | None, array: str
     ) -> KernelSource:
         program = self.program
-        names = parameters(program)
-        annotations = {s: "int" for s in program.symbols}
-        if annotate is not None:
-            annotations |= {b.name: annotate(b) for b in program.buffers}
-            annotations[self.arena] = array
-            typed = [f"{n}: {annotations[n]}" for n in names]
-        else:
-            typed = list(names)
-        tail = " -> int:" if annotate else ":"
-        head = layout.parameters(f"def {program.name}", typed, tail)
+        names = parameters(program, self.places)
+        head = _head(program, names, annotate, array)
         if program.doc:
             self.lines += _docstring(program.doc)
         self._prelude()
@@ -253,7 +308,11 @@ class _Kernel:
             (*head, *self.lines),
             tuple(self.printer.helpers),
             tuple(self.routines),
-            self.places.size,
+            self.places.size if names[-1:] == (self.arena,) else 0,
+            can_fail=any(
+                isinstance(s, Check) or (isinstance(s, Call) and s.code != 0)
+                for s in statements(program.body)
+            ),
         )
 
     def _prelude(self) -> None:
