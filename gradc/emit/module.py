@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
-
-import jinja2
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gradc.emit import layout
 from gradc.emit.constants import Constants, ConstantsView, definitions
@@ -34,6 +32,9 @@ from gradc.emit.text import (
 from gradc.errors import InternalError, OptionError
 from gradc.graph import Graph, Tensor
 from gradc.types import Dim, TensorType, dim_text
+
+if TYPE_CHECKING:
+    import jinja2
 
 __all__ = [
     "Emitted",
@@ -256,6 +257,8 @@ class ModuleView:
 @cache
 def environment() -> jinja2.Environment:
     """The templates: those of the installed package, else those beside it."""
+    import jinja2
+
     package = Path(__file__).resolve().parent.parent
     found = [
         p for p in (package / "templates", package.parent / "templates") if p.is_dir()

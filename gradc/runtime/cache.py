@@ -15,10 +15,8 @@ import hashlib
 import json
 import marshal
 import os
-import shutil
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -282,14 +280,14 @@ def _prepare(place: Path) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     """Write a file so that others see it whole or not at all."""
-    handle, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+    new = path.with_name(f".new-{os.urandom(8).hex()}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(new, "xb") as file:
             file.write(content)
-        os.replace(name, path)
+        os.replace(new, path)
     except BaseException:
         with suppress(OSError):
-            os.unlink(name)
+            new.unlink()
         raise
 
 
@@ -321,6 +319,8 @@ def _delete(path: Path) -> bool:
     with suppress(OSError):
         (path / "entry").unlink(missing_ok=True)
     if path.is_dir():
+        import shutil
+
         shutil.rmtree(path, ignore_errors=True)
     else:
         with suppress(OSError):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from importlib.abc import InspectLoader
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 __all__ = ["load_code", "load_text"]
 
 
-class _Ready(InspectLoader):
+class _Ready:
     """Loads a module from code and text that are in memory already."""
 
     def __init__(self, text: str, code: CodeType) -> None:
@@ -23,6 +24,12 @@ class _Ready(InspectLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         return self.code
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Have Python make the usual module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(self.code, module.__dict__)  # noqa: S102
 
 
 def load_code(name: str, code: CodeType, text: str, path: Path) -> ModuleType:
@@ -45,11 +52,11 @@ def load_text(text: str, name: str) -> ModuleType:
 
 def _loaded(name: str, code: CodeType, text: str, path: str) -> ModuleType:
     origin = path or code.co_filename
-    spec = importlib.util.spec_from_loader(name, _Ready(text, code), origin=origin)
-    assert spec is not None and spec.loader is not None
+    loader: Any = _Ready(text, code)
+    spec = ModuleSpec(name, loader, origin=origin)
     spec.has_location = bool(path)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    loader.exec_module(module)
     # Other threads find it only now that it is whole; one that was first is everybody's.
     first = sys.modules.setdefault(name, module)
     if getattr(first, "__file__", None) != getattr(module, "__file__", None):
