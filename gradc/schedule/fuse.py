@@ -168,6 +168,7 @@ class _Fuser:
         """The pass of each carrier, the readiness of each other unit, and the row edges."""
         phase: dict[Unit, int] = {}
         rows: dict[Unit, list[Unit]] = {}
+        whole: set[Unit] = set()  # what another pass needs complete
         for unit in members:
             level = 0
             carried = unit in carry
@@ -185,8 +186,9 @@ class _Fuser:
                     rows.setdefault(unit, []).append(producer)
                 else:
                     level = max(level, phase[producer] + 1)
+                    whole.add(producer)
             phase[unit] = level
-        self.sink(members, carry, phase, rows)
+        self.sink(members, carry, phase, rows, whole)
         return phase, rows
 
     def sink(
@@ -195,8 +197,12 @@ class _Fuser:
         carry: dict[Unit, int],
         phase: dict[Unit, int],
         rows: dict[Unit, list[Unit]],
+        whole: set[Unit],
     ) -> None:
-        """Move units to the pass of their first use, where nothing more needs storing for it."""
+        """Move units to the pass of their first use, where nothing more needs storing for it.
+
+        A unit that a use reads by rows and whole at once (`z @ z.T`) is not for that use's pass.
+        """
         users: dict[Unit, list[Unit]] = {}
         for unit in members:
             for producer, _ in self.dependencies(unit):
@@ -204,6 +210,8 @@ class _Fuser:
         outputs = set(self.units.outputs.values())
         for unit in reversed(members):
             if unit not in carry or unit.kind != "map" or unit.out in outputs:
+                continue
+            if unit in whole:
                 continue
             used = users.get(unit, [])
             if not used or any(

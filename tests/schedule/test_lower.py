@@ -247,3 +247,22 @@ def test_scalars_of_rotations_need_no_loops() -> None:
         not isinstance(i, Loop) for s in body if isinstance(s, Loop) for i in s.body
     )
     assert not any(isinstance(s, If | Call) for s in body)
+
+
+@pytest.mark.parametrize("dims", ["N, D", "4, 3", "2, D", "N, 3"])
+@pytest.mark.parametrize("product", ["z @ z.T", "z[:, None, :] - z", "z[::-1] * z"])
+def test_what_is_read_by_rows_and_whole_at_once_is_kept_whole(
+    dims: str, product: str
+) -> None:
+    made = plan(f"x: float[{dims}]\nz = sin(x)\ny = {product}\nreturn y\n", Options())
+    x = np.random.default_rng(0).normal(
+        size=(2 if dims[0] == "2" else 4, 3 if dims[-1] == "3" else 5)
+    )
+    z = np.sin(x)
+    expected = eval(product, {"z": z})
+    [found] = run(
+        schedule(simplified(made.graph), "f"),
+        {"x": x},
+        dict(zip(("N", "D"), x.shape, strict=True)),
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
