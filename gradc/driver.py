@@ -665,7 +665,11 @@ def _gradient_entries(made: Plan) -> tuple[Entry, Pair]:
     assert request is not None and gradients is not None
     ys = [Output(_value_name(made.graph, y, k), y) for k, y in enumerate(request.ys)]
     xs = [
-        Output(x.name or f"x_{k}", g, gradients.why(k) if g is None else "")
+        Output(
+            _source_name(made.graph, x) or f"x_{k}",
+            g,
+            gradients.why(k) if g is None else "",
+        )
         for k, (x, g) in enumerate(zip(request.xs, gradients.tensors, strict=True))
     ]
     its = "its gradient" if len(ys) == 1 else "the gradient of their sum"
@@ -797,9 +801,16 @@ def _is_scaled(entry: Entry, request: Request) -> bool:
 
 
 def _value_name(graph: Graph, y: Tensor, k: int) -> str:
-    if y.name:
-        return y.name
-    return next((o.name for o in graph.outputs if o.tensor is y), f"y_{k}")
+    found = _source_name(graph, y)
+    return found or next((o.name for o in graph.outputs if o.tensor is y), f"y_{k}")
+
+
+def _source_name(graph: Graph, tensor: Tensor) -> str:
+    """What the source calls a tensor: its name outside where a `def` gave it another."""
+    own = tensor.name or ""
+    if graph.names.get(own) is tensor:
+        return own
+    return next((name for name, t in graph.names.items() if t is tensor), own)
 
 
 def _and(names: Iterable[str]) -> str:

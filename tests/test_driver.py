@@ -228,6 +228,26 @@ def test_a_request_of_tensors_between():
     np.testing.assert_allclose(gradients, (np.cos(4.0), 4.0 * np.cos(4.0), 1.0))
 
 
+def test_results_have_the_names_outside_of_a_def():
+    text = """
+x: float[3]
+def norm2(v):
+    total = sum(v**2)
+    return total
+def half(v):
+    part = v / 2
+    return part
+first = half(x)
+total = norm2(first)
+loss = total + norm2(x)
+differentiate([total, norm2(x), loss], [first, x])
+"""
+    module = gradc.compile(text, target="numpy")
+    values, gradients = module.value_and_gradients([1.0, 2.0, 3.0])
+    assert values._fields == ("total", "total_2", "loss")
+    assert gradients._fields == ("first", "x")
+
+
 def test_gradients_of_a_graph_being_built():
     graph = gradc.parse("x: float\nk: int\ny = x**3\nreturn y")
     x, k = graph.inputs

@@ -348,7 +348,9 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize("make, code, words", ERRORS, ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    "make, code, words", ERRORS, ids=lambda v: v if isinstance(v, str) else ""
+)
 def test_errors(make, code, words):
     with pytest.raises(GradcError) as caught:
         make()
