@@ -48,10 +48,12 @@ def names(graph: Graph) -> list[str]:
 
 
 def values(graph: Graph, **feeds: Any) -> list[Any]:
-    given_ = {t: np.asarray(feeds[t.attrs.name], t.dtype.name) for t in graph.inputs}
-    tensors = [o.tensor for o in graph.outputs if o.tensor is not None]
-    with warnings.catch_warnings():
+    with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        given_ = {
+            t: np.asarray(feeds[t.attrs.name], t.dtype.name) for t in graph.inputs
+        }
+        tensors = [o.tensor for o in graph.outputs if o.tensor is not None]
         return evaluate(tensors, given_)
 
 
