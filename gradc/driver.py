@@ -44,7 +44,7 @@ from gradc.passes.zeros import relax_pulls
 from gradc.runtime.cache import Store, Stored
 from gradc.runtime.key import CacheKey, fingerprint
 from gradc.runtime.load import load_code, load_text
-from gradc.types import TensorType, evaluate_dim
+from gradc.types import TensorType, check_static, evaluate_dim
 
 if TYPE_CHECKING:
     from gradc.schedule.program import Program
@@ -212,7 +212,12 @@ def _choice(
 # ------------------------------------------------------------------------- reading
 
 
-def load(path: str | Path, *, float: str = "float64") -> Graph:
+def load(
+    path: str | Path,
+    *,
+    float: str = "float64",
+    static: Mapping[str, int] | None = None,
+) -> Graph:
     """The graph in a file; the front end goes by its suffix. SourceError where it can't be read."""
     file = Path(path)
     if file.suffix != ".gc":
@@ -229,46 +234,43 @@ def load(path: str | Path, *, float: str = "float64") -> Graph:
         raise SourceError(
             f"{file}: not UTF-8 at byte {error.start}", code="bad-encoding"
         ) from None
-    return parse(text, file.name, folder=file.parent, default_float=float)
+    return parse(
+        text, file.name, folder=file.parent, default_float=float, static=static
+    )
 
 
 def read(source: Any, options: Options) -> Graph:
     """The graph of a text, a path or a Graph."""
     if isinstance(source, Graph):
-        graph = source
-    elif isinstance(source, Path):
-        graph = load(source, float=options.float)
-    elif isinstance(source, str):
+        return _sized(source, options.static)
+    if isinstance(source, Path):
+        return load(source, float=options.float, static=options.static)
+    if isinstance(source, str):
         is_path = "\n" not in source and source.endswith(".gc")
         if not is_path and _looks_like_path(source):
             raise SourceError(
                 f"{source!r}: no such file, or not a .gc",
                 hint="give the path of a .gc file, or a text of statements",
             )
-        graph = (
-            load(source, float=options.float)
-            if is_path
-            else parse(source, default_float=options.float)
-        )
-    elif callable(source):
+        if is_path:
+            return load(source, float=options.float, static=options.static)
+        return parse(source, default_float=options.float, static=options.static)
+    if callable(source):
         raise UnsupportedError(
             "compiling a NumPy function is not in this version",
             hint="write it as a .gc text",
         )
-    else:
-        raise OptionError(
-            f"expected a Graph, a .gc text or a path, found {type(source).__name__}"
-        )
-    if not options.static:
+    raise OptionError(
+        f"expected a Graph, a .gc text or a path, found {type(source).__name__}"
+    )
+
+
+def _sized(graph: Graph, static: Mapping[str, int]) -> Graph:
+    """The graph with sizes in place of symbols."""
+    if not static:
         return graph
-    symbols = symbols_in_order([t.shape for t in graph.inputs])
-    for name in options.static:
-        if name not in symbols:
-            listed = ", ".join(symbols) or "none"
-            raise OptionError(
-                f"static: no dimension is called {name!r}", hint=f"symbols are {listed}"
-            )
-    return put_sizes(graph, dict(options.static))
+    check_static(static, symbols_in_order([t.shape for t in graph.inputs]))
+    return put_sizes(graph, dict(static))
 
 
 def _looks_like_path(text: str) -> bool:

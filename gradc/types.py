@@ -8,14 +8,14 @@ Symbols stand for sizes, so they are never negative.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from gradc.errors import ShapeError, TypeMismatch
+from gradc.errors import OptionError, ShapeError, TypeMismatch
 
 __all__ = [
     "DTYPES",
@@ -29,6 +29,7 @@ __all__ = [
     "as_dim",
     "bool_",
     "broadcast_shapes",
+    "check_static",
     "complex64",
     "complex128",
     "dim_floordiv",
@@ -554,3 +555,13 @@ class TensorType:
         if not self.shape:
             return self.dtype.name
         return f"{self.dtype.name}[{', '.join(dim_text(d) for d in self.shape)}]"
+
+
+def check_static(static: Mapping[str, int], symbols: Collection[str]) -> None:
+    """Raises OptionError for a given size of what is no symbol."""
+    for name in static:
+        if name not in symbols:
+            listed = ", ".join(symbols) or "none"
+            raise OptionError(
+                f"static: no dimension is called {name!r}", hint=f"symbols are {listed}"
+            )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import keyword
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -47,6 +47,7 @@ from gradc.ops.index import index
 from gradc.types import (
     DTYPES,
     Poly,
+    check_static,
     dim_text,
 )
 
@@ -62,11 +63,13 @@ def parse(
     *,
     folder: Path | None = None,
     default_float: str = "float64",
+    static: Mapping[str, int] | None = None,
 ) -> Graph:
     """The graph that a `.gc` text defines.
 
-    `load(...)` reads from `folder`, or not at all; `float` means `default_float`. Raises
-    GradcErrors with all the errors of the text in the order of their places.
+    `load(...)` reads from `folder`, or not at all; `float` means `default_float`; the symbols in
+    `static` have the sizes given there. Raises GradcErrors with all the errors of the text in the
+    order of their places, OptionError where an input has no such symbol.
     """
     if default_float not in ("float16", "float32", "float64"):
         raise OptionError(
@@ -77,7 +80,7 @@ def parse(
     except GradcError as error:
         raise GradcErrors([error]) from None
     with collector_paused():
-        return Reader(source, folder, DTYPES[default_float]).read()
+        return Reader(source, folder, DTYPES[default_float], static or {}).read()
 
 
 class Reader(Definitions):
@@ -108,6 +111,7 @@ class Reader(Definitions):
     def graph(self) -> Graph:
         """The graph, once all is read without error."""
         if not self.errors:
+            check_static(self.static_sizes, self.symbols)
             self.check_symbols()
         if self.outputs is None and not self.errors:
             if self.asked is None:

@@ -65,7 +65,10 @@ class Declarations(Expressions):
     # --------------------------------------------------------------- facts, dimensions
 
     def tell_facts(self, starts: Sequence[int]) -> None:
-        """Read the `assert`s about dimensions before all else, so that types are made with them."""
+        """Read the `assert`s about dimensions before all else, so that types are made with them.
+
+        A size that is given is one more fact, before those of the text.
+        """
         asserts = [
             (statement, piece.shift)
             for piece in assertions(self.source, starts)
@@ -73,7 +76,8 @@ class Declarations(Expressions):
             if isinstance(statement, ast.Assert)
         ]
         bound = assigned(self.source, starts) if asserts else set()
-        equations: list[Dim] = []
+        equations: list[Dim] = [symbol(s) - n for s, n in self.static_sizes.items()]
+        self.facts = solve_facts(equations)
         for statement, shift in asserts:
             equation = _equation(statement, bound)
             if equation is None:

@@ -73,11 +73,16 @@ class Session(ABC):
     """The state of a reading: names, errors, places; values as tensors and as constants."""
 
     def __init__(
-        self, source: Source, folder: Path | None, default_float: DType
+        self,
+        source: Source,
+        folder: Path | None,
+        default_float: DType,
+        static: Mapping[str, int],
     ) -> None:
         self.source = source
         self.folder = folder
         self.default_float = default_float
+        self.static_sizes = static
         self.errors: list[GradcError] = []
         self.told: set[tuple[Any, ...]] = set()
         self.doc = ""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from example_files import FILES, static_sizes
 
 import gradc
 
@@ -269,16 +270,15 @@ def written(tmp_path, text, **options):
     return path
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "examples").rglob("*.gc")), ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_the_examples_pass_their_own_test(path, tmp_path):
-    module = written(tmp_path, path, target="numpy")
+    module = written(tmp_path, path, target="numpy", static=static_sizes(path))
     done = selftest(module)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert all(": agrees: " in line for line in lines), done.stdout
-    assert lines
+    asks = "def value_and_gradients(" in module.read_text("utf-8")
+    assert bool(lines) == asks
 
 
 @pytest.mark.parametrize(

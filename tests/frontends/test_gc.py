@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from example_files import FILES, static_sizes
 
-from gradc.errors import GradcErrors
+from gradc.errors import GradcErrors, OptionError
 from gradc.frontends.gc import parse
 from gradc.graph import Graph
 from gradc.ops.evaluator import evaluate
@@ -482,12 +483,11 @@ def test_text_reads_back(case: Case) -> None:
     ]
 
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("**/*.gc"))
-
-
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_examples_read_back(file: Path) -> None:
-    graph = parse(file.read_text(encoding="utf-8"), file.name, folder=file.parent)
+    given = file.read_text(encoding="utf-8")
+    sizes = static_sizes(file)
+    graph = parse(given, file.name, folder=file.parent, static=sizes)
     text = str(graph)
     again = parse(text, file.name, folder=file.parent)
     assert str(again) == text
@@ -624,3 +624,23 @@ def test_a_custom_gradient_that_fails_when_it_is_asked_for() -> None:
         GradcErrors, match=r"m.gc:5:16: error: no tensor is called undefined"
     ):
         adjoint(graph.request)
+
+
+# ------------------------------------------------------------------------- given sizes
+
+
+def test_given_sizes_are_known_while_reading() -> None:
+    text = (
+        "x: float[N, N]\nr, c = tril_indices(N, -1)\nassert M == 2 * N\ny: float[M]\n"
+    )
+    graph = parse(text + "return x[r, c], y[:N]\n", static={"N": 3})
+    assert [o.tensor.shape for o in graph.outputs if o.tensor] == [(3,), (3,)]
+    assert [t.shape for t in graph.inputs] == [(3, 3), (6,)]
+
+
+def test_given_sizes_must_be_of_symbols_and_fit_the_facts() -> None:
+    text = "x: float[N]\ny: float[M]\nassert N == 2 * M\nreturn sum(x) + sum(y)\n"
+    with pytest.raises(OptionError, match="static: no dimension is called 'K'"):
+        parse(text, static={"K": 3})
+    with pytest.raises(GradcErrors, match="can't hold together with those before it"):
+        parse(text, static={"N": 3, "M": 2})
