@@ -22,6 +22,7 @@ from gradc.schedule.program import (
     Store,
     View,
     While,
+    statements,
     walk,
 )
 
@@ -39,7 +40,20 @@ def inline_lets(body: Sequence[Stmt]) -> list[Stmt]:
     """
     counts: dict[str, int] = {}
     _count(body, counts)
+    _forget_unused(body, counts)
     return _inline(body, counts, {})
+
+
+def _forget_unused(body: Sequence[Stmt], counts: dict[str, int]) -> None:
+    """What only unused names use is not used."""
+    lets = {s.name: s.expr for s in statements(body) if isinstance(s, Let)}
+    unused = [name for name in lets if not counts.get(name)]
+    while unused:
+        for e in walk(lets[unused.pop()]):
+            if isinstance(e, Ref):
+                counts[e.name] -= 1
+                if not counts[e.name] and e.name in lets:
+                    unused.append(e.name)
 
 
 def _signs(expr: Expr) -> Expr:
