@@ -1,4 +1,8 @@
-"""The source text of the functions an emitted module needs, out of mathlib.py or arraylib.py."""
+"""The source text of the functions an emitted module needs, out of the libraries beside this file.
+
+`mathlib` has those of compiled kernels (scalar mathematics, and rows sorted and searched),
+`arraylib` those of whole-array statements.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,10 @@ from pathlib import Path
 
 from gradc.errors import InternalError
 
+FILES = {
+    "mathlib": ("mathlib.py", "rowlib.py"),
+    "arraylib": ("../ops/arraylib.py",),  # beside the ops, whose values it computes too
+}
 REASSOCIATED = frozenset({"_add"})
 
 
@@ -55,21 +63,22 @@ def available(library: str = "mathlib") -> tuple[str, ...]:
 
 @cache
 def _helpers(library: str) -> dict[str, HelperSource]:
-    folder = Path(__file__).parent
-    if library == "arraylib":  # beside the ops, whose values it computes too
-        folder = folder.with_name("ops")
-    source = (folder / f"{library}.py").read_text(encoding="utf-8")
-    lines = source.splitlines()
-    functions = [
-        node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)
-    ]
-    order = [function.name for function in functions]
+    texts: dict[str, str] = {}
+    functions: list[ast.FunctionDef] = []
+    for file in FILES[library]:
+        source = (Path(__file__).parent / file).read_text(encoding="utf-8")
+        lines = source.splitlines()
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef):
+                functions.append(node)
+                texts[node.name] = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+    order = list(texts)
     helpers = {}
     for function in functions:
         used = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
         helpers[function.name] = HelperSource(
             name=function.name,
-            text="\n".join(lines[function.lineno - 1 : function.end_lineno]),
+            text=texts[function.name],
             calls=tuple(n for n in order if n in used and n != function.name),
             imports=frozenset(used & {"math", "np"}),
             flags=_flags(function.name),

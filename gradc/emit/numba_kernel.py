@@ -69,6 +69,7 @@ from gradc.schedule.program import (
     infix,
     lin_text,
     statements,
+    takes_slots,
 )
 from gradc.types import (
     Dim,
@@ -92,8 +93,8 @@ LONGEST = 240
 class KernelSource:
     """The text of a kernel and what stands around it.
 
-    `helpers` are the functions of mathlib it calls, `routines` those of blaslib, `arena` how many
-    doubles of memory it wants (0: it takes no arena). A long one calls its `parts` in order;
+    `helpers` are the functions of mathlib and rowlib it calls, `routines` those of blaslib, `arena`
+    how many doubles of memory it wants (0: it takes no arena). A long one calls its `parts` in order;
     one that can't fail gives 0.
     """
 
@@ -120,10 +121,6 @@ def _is_literal(buffer: Buffer) -> bool:
     return all(isinstance(d, int) for d in buffer.dims)
 
 
-def _calls(program: Program) -> bool:
-    return any(isinstance(s, Call) for s in statements(program.body))
-
-
 def arena_size(program: Program) -> Dim:
     """The doubles that the program's tiles and workspaces take; 0 where it has none."""
     return arena(program).size
@@ -139,7 +136,7 @@ def parameters(program: Program, places: Arena | None = None) -> tuple[str, ...]
     names = list(program.symbols)
     for place in ("input", "constant", "output"):
         names += [b.name for b in program.buffers if b.place == place and not b.alias]
-    has_arena = _calls(program) or any(
+    has_arena = takes_slots(program.body) or any(
         b.name in places.offsets for b in program.buffers
     )
     if places.size != 0 and has_arena:
@@ -327,7 +324,7 @@ class _Kernel:
                 self._emit(f"{name} = {self.arena}.view({kind})")
             return typed[dtype.name]
 
-        if _calls(self.program):
+        if takes_slots(self.program.body):
             self.slots = _fresh("slots", self.used)
             words = arena_of(int64)
             self._emit(f"{self.slots} = {words}[:{SLOTS}]")
@@ -777,8 +774,12 @@ class _Kernel:
                 args.append(self._scalar(arg))
         if routine.slots:
             args.append(self.slots)
-        name = f"_{call.routine}" + ("_f32" if dtype.name == "float32" else "")
-        self.routines.setdefault(name)
+        name = f"_{call.routine}"
+        if routine.generic:
+            self.printer.use(name)
+        else:
+            name += "_f32" if dtype.name == "float32" else ""
+            self.routines.setdefault(name)
         head = f"{name}("
         if results:
             targets = [self._result(v) for v in call.args[len(inputs) :]]

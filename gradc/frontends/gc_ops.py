@@ -351,6 +351,7 @@ _KINDS: Mapping[str, Callable[[Any, int], bool]] = {
     "reverse": _is_flag,
     "rhs": _is_labels,
     "shape": _is_shape,
+    "side": lambda value, rank: value in ("left", "right"),
     "start": lambda value, rank: isinstance(value, float) or _is_dims(value, rank),
     "step": _is_steps,
     "stop": _is_dims,

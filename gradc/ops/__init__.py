@@ -14,6 +14,7 @@ from gradc.ops import (
     order,
     reduce,
     shape,
+    sort,
     special,
 )
 
@@ -31,5 +32,6 @@ __all__ = [
     "order",
     "reduce",
     "shape",
+    "sort",
     "special",
 ]

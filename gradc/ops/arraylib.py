@@ -75,6 +75,12 @@ def _recurrence(factor: Any, term: Any, axis: int, reverse: bool, start: float) 
     return out
 
 
+def _sorted(x: Any) -> Any:
+    """x in ascending order along its last axis, NaN last, and where each element stood."""
+    order = np.argsort(x, axis=-1, kind="stable")
+    return np.take_along_axis(x, order, -1), order
+
+
 def _each(function: Any, x: Any) -> Any:
     """A function of a number, of each element."""
     values = [function(value) for value in np.ravel(x).tolist()]

@@ -150,9 +150,10 @@ class Cumulate:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A library routine: `potrf`, `trsm`, `gesv`, ... on the last two axes, once a batch item."""
+    """A library routine: `potrf`, `trsm`, `gesv`, ... once a batch item, on the last `core` axes."""
 
     routine: str
+    core: int = 2
 
 
 Form: TypeAlias = (

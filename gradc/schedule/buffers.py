@@ -26,6 +26,7 @@ from gradc.schedule.program import (
     View,
     expressions,
     statements,
+    takes_slots,
     walk,
 )
 from gradc.types import Dim, dim_floordiv, exact_quotient, is_nonnegative, size_of
@@ -81,7 +82,7 @@ class _Spots:
 
 def arena(program: Program) -> Arena:
     """The places of all workspaces and tiles with dims that are used, behind the slots of calls."""
-    start = SLOTS if any(isinstance(s, Call) for s in statements(program.body)) else 0
+    start = SLOTS if takes_slots(program.body) else 0
     lives = _lives(program)
     buffers = {b.name: b for b in program.buffers}
     literal, symbolic = _Spots(), _Spots()

@@ -188,6 +188,18 @@ def _cofactor(site: _Site) -> list[Stmt]:
     ]
 
 
+def _sort(site: _Site) -> list[Stmt]:
+    (x,) = site.inputs
+    spare = site.workspace(site.dtype, x.dims, "spare")
+    places = site.workspace(int64, x.dims, "places")
+    return [Call("sort", (x, *site.outputs, spare, places))]
+
+
+def _search(site: _Site) -> list[Stmt]:
+    routine = f"search_{site.node.attrs.side}"
+    return [Call(routine, (*site.inputs, *site.outputs))]
+
+
 MAKERS: Mapping[str, Callable[[_Site], list[Stmt]]] = {
     "cholesky": _cholesky,
     "solve_triangular": _solve_triangular,
@@ -196,4 +208,6 @@ MAKERS: Mapping[str, Callable[[_Site], list[Stmt]]] = {
     "det": _det,
     "slogdet": _slogdet,
     "cofactor": _cofactor,
+    "sort": _sort,
+    "searchsorted": _search,
 }

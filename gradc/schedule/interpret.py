@@ -7,7 +7,7 @@ of another dtype than its expression says and an output that is not wholly store
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -398,6 +398,15 @@ def _slogdet(lu: Array, pivots: Array) -> tuple[Any, Any]:
     return found.sign, found.logabsdet
 
 
+def _sort(x: Array, values: Array, order: Array, spare: Array, places: Array) -> None:
+    order[...] = np.argsort(x, kind="stable")
+    values[...] = x[order]
+
+
+def _search(a: Array, v: Array, out: Array, side: Literal["left", "right"]) -> None:
+    out[...] = np.searchsorted(a, v, side)
+
+
 LIBRARY: Mapping[str, Callable[..., Any]] = {
     "gemm": _gemm,
     "syrk": _syrk,
@@ -410,4 +419,7 @@ LIBRARY: Mapping[str, Callable[..., Any]] = {
     "det": lambda lu, pivots: (np.linalg.det(_matrix(lu, pivots)),),
     "slogdet": _slogdet,
     "cofactor": _cofactor,
+    "sort": _sort,
+    "search_left": lambda a, v, out: _search(a, v, out, "left"),
+    "search_right": lambda a, v, out: _search(a, v, out, "right"),
 }

@@ -80,6 +80,7 @@ __all__ = [
     "numbered_lines",
     "statement_lines",
     "statements",
+    "takes_slots",
     "walk",
 ]
 
@@ -255,12 +256,14 @@ class Routine:
 
     `flag` is one of "N", "T", "L", "U"; `scalar` an expression; the others are views: read (`in`),
     written without being read (`out`), changed (`update`), or one element set to a value the
-    routine gives (`result`). `status` says that it may fail, `slots` that it is BLAS or LAPACK.
+    routine gives (`result`). `status` says that it may fail, `slots` that it is BLAS or LAPACK,
+    `generic` that one text serves all dtypes.
     """
 
     kinds: tuple[ArgumentKind, ...]
     status: bool = False
     slots: bool = True
+    generic: bool = False
 
 
 ROUTINES: Mapping[str, Routine] = {
@@ -286,8 +289,20 @@ ROUTINES: Mapping[str, Routine] = {
     "slogdet": Routine(("in", "in", "result", "result"), slots=False),
     # a (overwritten), adjugate and order (int64[2, n]) to work in, the cofactors
     "cofactor": Routine(("update", "out", "out", "out"), slots=False),
+    # x, its values in ascending order, int64 places they stood at, both again to work in
+    "sort": Routine(("in", "out", "out", "out", "out"), slots=False, generic=True),
+    # a in ascending order, v, the int64 places before (behind) equals that keep the order
+    "search_left": Routine(("in", "in", "out"), slots=False, generic=True),
+    "search_right": Routine(("in", "in", "out"), slots=False, generic=True),
 }
 """The library routines. Matrices have a unit last stride and a positive row stride."""
+
+
+def takes_slots(body: Sequence[Stmt]) -> bool:
+    """Whether BLAS or LAPACK is called, which keeps its scalars in memory."""
+    return any(
+        isinstance(s, Call) and ROUTINES[s.routine].slots for s in statements(body)
+    )
 
 
 @dataclass(frozen=True, slots=True)

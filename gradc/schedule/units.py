@@ -414,7 +414,7 @@ class _Maker:
                 init=form.start,
             )
         elif isinstance(form, Call):
-            self.call(node)
+            self.call(node, form.core)
         else:
             raise InternalError(f"{node.op.name} has no loop form")
 
@@ -517,9 +517,9 @@ class _Maker:
             combine="add" if form.mode == "add" else "",
         )
 
-    def call(self, node: Node) -> None:
-        """A library call: its batch axes are loop axes, the last two are the routine's."""
-        batch = max(node.inputs[0].ndim - 2, 0)
+    def call(self, node: Node, core: int) -> None:
+        """A library call: its batch axes are loop axes, the last `core` are the routine's."""
+        batch = max(node.inputs[0].ndim - core, 0)
         whole = [self.stored(t) for t in node.inputs]
         reads = [
             (t, tuple(axis(k) if k < batch else WHOLE for k in range(t.ndim)))

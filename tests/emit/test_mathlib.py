@@ -232,7 +232,7 @@ MEASURED = [
 
 def module_of(helpers, folder):
     """Import a module that holds just these helpers."""
-    text = "import math\n\nimport numpy as np\n"
+    text = "import math\nfrom typing import Any\n\nimport numpy as np\n"
     text += "".join(f"\n\n{helper.text}\n" for helper in helpers)
     path = Path(folder) / f"{helpers[-1].name}_module.py"
     path.write_text(text, encoding="utf-8")

@@ -173,6 +173,7 @@ OTHERS = [
         "gradients(det(s), s)[0]",
         "gradients(prod(x), x)[0]",
     ),
+    *("sort(x)", "searchsorted(v, x, side='right')"),
     *(
         "gradients(sum(x * sqrt(x)), x)[0]",
         "gradients(sinc(x), x)[0]",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +16,9 @@ from scipy import special as sp
 import gradc.ops  # noqa: F401  (enters all functions)
 from gradc.graph import Tensor
 from gradc.ops.functions import lookup_function
+from gradc.ops.index import index
 from gradc.ops.order import exclusive_product, recurrence
-from gradc.types import bool_, float64, int8, int32, int64, uint8
+from gradc.types import bool_, float32, float64, int8, int32, int64, uint8
 
 
 def call(name: str) -> Callable[..., Any]:
@@ -467,6 +469,163 @@ def _states(a: Any, b: Any, start: float) -> Any:
     return out
 
 
+# ----------------------------------------------------------------------------- sort.py
+
+
+def _ties(rng: np.random.Generator, shapes: list[Any]) -> list[Any]:
+    """Few different values, so that most are repeated."""
+    return [rng.integers(-2, 3, size=s) for s in shapes]
+
+
+def _quietly(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """A function of NumPy without its warnings of empty slices."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return function(*args, **options)
+
+
+def _descending(x: Any, k: int) -> tuple[Any, Any]:
+    order = x.shape[-1] - 1 - np.flip(np.argsort(np.flip(x, -1), -1, kind="stable"), -1)
+    return np.take_along_axis(x, order, -1)[..., :k], order[..., :k]
+
+
+SORT = [
+    *(
+        Row(
+            f"sort along {axis}",
+            ("N M 3",),
+            lambda x, axis=axis: call("sort")(x, axis),
+            lambda x, axis=axis: np.sort(x, axis),
+            draw=apart,
+        )
+        for axis in (-1, 0, None)
+    ),
+    Row(
+        "sort and argsort with ties",
+        ("N M",),
+        lambda x: (call("sort")(x, 0), call("argsort")(x), call("argsort")(x, None)),
+        lambda x: (
+            np.sort(x, 0),
+            np.argsort(x, kind="stable"),
+            np.argsort(x, None, kind="stable"),
+        ),
+        dtypes=(int64, int8, uint8, bool_, float64),
+        draw=_ties,
+        order=0,
+    ),
+    Row(
+        "partition",
+        ("N M",),
+        lambda x: (
+            index(call("partition")(x, 1), (slice(None), 1)),
+            index(
+                call("take_along_axis")(x, call("argpartition")(x, (0, -1), 0), 0), 0
+            ),
+        ),
+        lambda x: (
+            np.partition(x, 1)[:, 1],
+            np.take_along_axis(x, np.argpartition(x, (0, -1), 0), 0)[0],
+        ),
+        draw=apart,
+        zero=False,
+    ),
+    Row(
+        "top_k",
+        ("N M",),
+        lambda x: call("top_k")(x, 2),
+        lambda x: _descending(x, 2),
+        draw=apart,
+        zero=False,
+    ),
+    Row(
+        "top_k with ties",
+        ("N M",),
+        lambda x: call("top_k")(x, 3),
+        lambda x: _descending(x, 3),
+        dtypes=(int64, float32),
+        draw=_ties,
+        order=0,
+        zero=False,
+    ),
+    *(
+        Row(
+            f"median over {axis}",
+            ("N M 3",),
+            lambda x, axis=axis: call("median")(x, axis, keepdims=axis == 0),
+            lambda x, axis=axis: _quietly(np.median, x, axis, keepdims=axis == 0),
+            draw=apart,
+            zero=axis != (0, -1),  # NumPy can't
+        )
+        for axis in (None, 0, -1, (0, -1))
+    ),
+    Row(
+        "median of integers",
+        ("N M",),
+        call("median"),
+        np.median,
+        dtypes=(int64, bool_),
+        draw=_ties,
+        order=0,
+        zero=False,
+    ),
+    *(
+        Row(
+            f"quantile at {q} over {axis}",
+            ("N M 3",),
+            lambda x, q=q, axis=axis: call("quantile")(x, q, axis, keepdims=axis == 1),
+            lambda x, q=q, axis=axis: np.quantile(x, q, axis, keepdims=axis == 1),
+            draw=apart,
+            zero=False,
+        )
+        for q, axis in ((0.3, None), (0.0, 0), (1, (0, -1)), ([0.2, 0.65], 1))
+    ),
+    Row(
+        "quantile at a tensor",
+        ("N M", "K"),
+        lambda x, q: call("quantile")(x, q, 1),
+        lambda x, q: np.quantile(x, q, 1),
+        draw=lambda rng, shapes: [
+            *apart(rng, shapes[:1]),
+            rng.uniform(0.1, 0.4, size=shapes[1]),
+        ],
+        zero=False,
+    ),
+    Row(
+        "searchsorted",
+        ("N", "M K", "N"),
+        lambda a, v, u: (
+            call("searchsorted")(call("sort")(a), v),
+            call("searchsorted")(call("sort")(a), v, side="right"),
+            call("searchsorted")(u, v, sorter=call("argsort")(u)),
+        ),
+        lambda a, v, u: (
+            np.searchsorted(np.sort(a), v),
+            np.searchsorted(np.sort(a), v, side="right"),
+            np.searchsorted(u, v, sorter=np.argsort(u)),
+        ),
+        dtypes=(float64, float32, int64),
+        draw=_ties,
+        order=0,
+    ),
+    Row(
+        "digitize",
+        ("N", "M"),
+        lambda x, bins: (
+            call("digitize")(x, call("sort")(bins)),
+            call("digitize")(x, call("flip")(call("sort")(bins)), right=True),
+            call("digitize")(x, call("array")([1.0, 0.0])),
+        ),
+        lambda x, bins: (
+            np.digitize(x, np.sort(bins)),
+            np.digitize(x, np.sort(bins)[::-1], right=True),
+            np.digitize(x, [1.0, 0.0]),
+        ),
+        draw=_ties,
+        order=0,
+    ),
+]
+
+
 def reduction(
     name: str, axis: Any, numpy: Callable[..., Any] | None = None, **more: Any
 ) -> Row:
@@ -725,6 +884,7 @@ ALL = [
     *SPECIAL,
     *NEURAL,
     *ORDER,
+    *SORT,
     *REDUCE,
     *COMPOSITE,
 ]

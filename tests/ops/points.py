@@ -479,6 +479,87 @@ REDUCE = [
     ),
 ]
 
+SORT = [
+    Point(
+        "sort with ties and NaN",
+        lambda x: call("sort")(x) * as_tensor(2.0 ** np.arange(5.0)),
+        [[nan, 2.0, -inf, 2.0, 1.0]],
+        [-inf, 2, 8, 16, nan],
+        [[16, 4, 1, 8, 2]],
+    ),
+    Point(
+        "sort along an axis, and of none",
+        lambda x: call("sort")(x, 0),
+        [np.zeros((0, 2))],
+        np.zeros((0, 2)),
+        [np.zeros((0, 2))],
+    ),
+    Point("argsort has no path", call("argsort"), [[2.0, 1.0]], [1, 0], [None]),
+    Point("argsort of a number", call("argsort"), [3.0], [0]),
+    Point("median of an odd number", call("median"), [[3.0, 1, 2]], 2, [[0, 0, 1]]),
+    Point(
+        "median with ties: the middle two by position",
+        call("median"),
+        [[2.0, 2.0, 2.0, 2.0]],
+        2,
+        [[0, 0.5, 0.5, 0]],
+    ),
+    Point("median with NaN", call("median"), [[1.0, nan, 2.0]], nan, [[0, 1, 0]]),
+    Point("median of none", call("median"), [np.zeros(0)], nan, [np.zeros(0)]),
+    Point("median of a number", call("median"), [3.0], 3, [1]),
+    Point("median of infinities", call("median"), [[inf, inf, 1.0]], inf, [[1, 0, 0]]),
+    Point(
+        "quantile between two",
+        lambda x: call("quantile")(x, 0.25),
+        [[4.0, 1.0, 3.0]],
+        2,
+        [[0, 0.5, 0.5]],
+    ),
+    Point(
+        "quantile at its ends",
+        lambda x, q: call("quantile")(x, q),
+        [[4.0, 1.0, 3.0], [0.0, 1.0]],
+        [1, 4],
+        [[1, 1, 0], [4, 0]],
+    ),
+    Point(
+        "quantile with NaN",
+        lambda x: call("quantile")(x, 0.5),
+        [[1.0, nan, 2.0]],
+        nan,
+        [[0, 1, 0]],
+    ),
+    Point(
+        "top_k with ties",
+        lambda x: call("top_k")(x, 2)[0] * as_tensor(np.array([1.0, 2.0])),
+        [[1.0, 3.0, 3.0, 3.0]],
+        [3, 6],
+        [[0, 1, 2, 0]],
+    ),
+    Point(
+        "top_k: NaN is the largest",
+        lambda x: call("top_k")(x, 2)[1],
+        [[1.0, inf, nan, 2.0]],
+        [2, 1],
+        [None],
+    ),
+    Point("top_k of none", lambda x: call("top_k")(x, 0)[0], [[1.0]], [], [[0]]),
+    Point(
+        "searchsorted with NaN",
+        call("searchsorted"),
+        [[1.0, 2.0, nan], [nan, 2.0, inf]],
+        [2, 1, 2],
+        [None, None],
+    ),
+    Point(
+        "digitize on the edges",
+        call("digitize"),
+        [[0.0, 1.0, 2.0, 0.5], [0.0, 1.0]],
+        [1, 2, 2, 1],
+        [None, None],
+    ),
+]
+
 SHARES = np.exp([0.0, -1.0]) / np.sum(np.exp([0.0, -1.0]))
 
 COMPOSITE = [
@@ -531,4 +612,4 @@ COMPOSITE = [
     ),
 ]
 
-POINTS = [*ELEMENTWISE, *ELEMENTARY, *SPECIAL, *NEURAL, *REDUCE, *COMPOSITE]
+POINTS = [*ELEMENTWISE, *ELEMENTARY, *SPECIAL, *NEURAL, *REDUCE, *SORT, *COMPOSITE]

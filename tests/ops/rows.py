@@ -15,7 +15,7 @@ import numpy as np
 
 import gradc.ops  # noqa: F401  (enters all ops)
 from gradc.autodiff.reverse import gradients
-from gradc.graph import Tensor, ordered
+from gradc.graph import Graph, Output, Tensor, ordered
 from gradc.ops import arraylib
 from gradc.ops.basic import input_
 from gradc.ops.evaluator import evaluate
@@ -227,6 +227,17 @@ def check(row: Row) -> None:
 
 
 INTEGERS = (int64, float64)
+
+
+def with_cotangents(row: Row, dtype: DType) -> Graph:
+    """The row's graph with its first cotangents."""
+    xs = inputs(row, dtype, None)
+    ys = [y for y in listed(row.build(*xs)) if isinstance(y, Tensor)]
+    smooth = [y for y in ys if y.dtype.is_inexact]
+    bars = gradients(smooth, xs).tensors if smooth else ()
+    roots = [*ys, *(b for b in bars if b is not None)]
+    outputs = tuple(Output(f"o{k}", t) for k, t in enumerate(roots))
+    return Graph("row", tuple(xs), outputs)
 
 
 def ops_of(module: Any) -> set[str]:

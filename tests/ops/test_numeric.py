@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases import ALL, call
 from points import POINTS, check_point
-from rows import SIZES, Row, arrays, check, inputs, listed, ops_in, ops_of
+from rows import SIZES, arrays, check, ops_in, ops_of, with_cotangents
 
 from gradc.autodiff.reverse import gradients
 from gradc.errors import GradcError
@@ -54,17 +54,6 @@ def test_every_op_has_a_case():
 
 
 # --------------------------------------------------------------------------- expansion
-
-
-def with_cotangents(row: Row, dtype) -> Graph:
-    """The row's graph with its first cotangents."""
-    xs = inputs(row, dtype, None)
-    ys = [y for y in listed(row.build(*xs)) if isinstance(y, Tensor)]
-    smooth = [y for y in ys if y.dtype.is_inexact]
-    bars = gradients(smooth, xs).tensors if smooth else ()
-    roots = [*ys, *(b for b in bars if b is not None)]
-    outputs = tuple(Output(f"o{k}", t) for k, t in enumerate(roots))
-    return Graph("row", tuple(xs), outputs)
 
 
 @pytest.mark.parametrize("row", ALL, ids=str)
