@@ -195,9 +195,9 @@ def run(
         t, y, t_new, log_amplitude, log_length, log_noise
     )
     if out is None:
-        loss: Any = np.empty(())
-        mean = np.empty((M,))
-        variance = np.empty((M,))
+        loss: Any = _empty(())
+        mean = _empty(M)
+        variance = _empty(M)
     else:
         loss, mean, variance = _places(
             _flat(out, (3,)),
@@ -240,7 +240,7 @@ def run(
         given = _flat(out, (3,))
         results = _delivered(given, [loss[()], mean, variance])
         return Outputs(*results)
-    return Outputs(loss[()], mean, variance)
+    return _new(Outputs, (loss[()], mean, variance))
 
 
 def value_and_gradients(
@@ -267,10 +267,10 @@ def value_and_gradients(
         t, y, t_new, log_amplitude, log_length, log_noise
     )
     if out is None:
-        loss: Any = np.empty(())
-        log_amplitude_bar: Any = np.empty(())
-        log_length_bar: Any = np.empty(())
-        log_noise_bar: Any = np.empty(())
+        loss: Any = _empty(())
+        log_amplitude_bar: Any = _empty(())
+        log_length_bar: Any = _empty(())
+        log_noise_bar: Any = _empty(())
     else:
         loss, log_amplitude_bar, log_length_bar, log_noise_bar = _places(
             _flat(out, (1, 3)),
@@ -318,8 +318,8 @@ def value_and_gradients(
         )
         return Values(*results[0:1]), Gradients(*results[1:4])
     return (
-        Values(loss[()]),
-        Gradients(log_amplitude_bar[()], log_length_bar[()], log_noise_bar[()]),
+        _new(Values, (loss[()],)),
+        _new(Gradients, (log_amplitude_bar[()], log_length_bar[()], log_noise_bar[()])),
     )
 
 
@@ -348,12 +348,12 @@ def forward(
         t, y, t_new, log_amplitude, log_length, log_noise
     )
     if out is None:
-        loss: Any = np.empty(())
-        residual_0: Any = np.empty(())
-        residual_1 = np.empty((N, N))
-        noise: Any = np.empty(())
-        L = np.empty((N, N))
-        residual_4 = np.empty((N, 1))
+        loss: Any = _empty(())
+        residual_0: Any = _empty(())
+        residual_1 = _empty((N, N))
+        noise: Any = _empty(())
+        L = _empty((N, N))
+        residual_4 = _empty((N, 1))
     else:
         loss, residual_0, residual_1, noise, L, residual_4 = _places(
             _flat(out, (1, 5), 2),
@@ -400,8 +400,8 @@ def forward(
         results += [t_, N]
         return Values(*results[0:1]), Residuals(*results[1:])
     return (
-        Values(loss[()]),
-        Residuals(residual_0[()], residual_1, noise[()], L, residual_4, t_, N),
+        _new(Values, (loss[()],)),
+        _new(Residuals, (residual_0[()], residual_1, noise[()], L, residual_4, t_, N)),
     )
 
 
@@ -434,9 +434,9 @@ def backward(
     )
     (grad_loss_,) = _seeds(grad_ys, (("loss", np.float64, ()),))
     if out is None:
-        log_amplitude_bar: Any = np.empty(())
-        log_length_bar: Any = np.empty(())
-        log_noise_bar: Any = np.empty(())
+        log_amplitude_bar: Any = _empty(())
+        log_length_bar: Any = _empty(())
+        log_noise_bar: Any = _empty(())
     else:
         log_amplitude_bar, log_length_bar, log_noise_bar = _places(
             _flat(out, (3,)),
@@ -475,7 +475,9 @@ def backward(
             given, [log_amplitude_bar[()], log_length_bar[()], log_noise_bar[()]]
         )
         return Gradients(*results)
-    return Gradients(log_amplitude_bar[()], log_length_bar[()], log_noise_bar[()])
+    return _new(
+        Gradients, (log_amplitude_bar[()], log_length_bar[()], log_noise_bar[()])
+    )
 
 
 class Objective:
@@ -1474,6 +1476,8 @@ _HELPERS: dict[str, set[str]] = {
 _compiled: dict[str, Any] = {}
 _arenas: list[Any] = []
 _lock = threading.RLock()
+_new = tuple.__new__  # of named tuples, whose own are Python functions
+_empty, _ndarray = np.empty, np.ndarray  # globals are found faster than attributes
 _blas_threads: list[Any] = []  # what reads and what sets their number
 
 
@@ -1782,15 +1786,22 @@ def _inputs(
     t: Any, y: Any, t_new: Any, log_amplitude: Any, log_length: Any, log_noise: Any
 ) -> tuple[Any, ...]:
     """The inputs in their dtypes, then the sizes; raises where they don't fit."""
-    t = _array("t", t, _float64, 1)
-    y = _array("y", y, _float64, 1)
-    t_new = _array("t_new", t_new, _float64, 1)
+    if not (type(t) is _ndarray and t.dtype is _float64 and t.flags.carray):
+        t = _array("t", t, _float64, 1)
+    if not (type(y) is _ndarray and y.dtype is _float64 and y.flags.carray):
+        y = _array("y", y, _float64, 1)
+    if not (type(t_new) is _ndarray and t_new.dtype is _float64 and t_new.flags.carray):
+        t_new = _array("t_new", t_new, _float64, 1)
     log_amplitude = _number("log_amplitude", log_amplitude, _float64)
     log_length = _number("log_length", log_length, _float64)
     log_noise = _number("log_noise", log_noise, _float64)
-    (N,) = t.shape
-    (M,) = t_new.shape
-    if y.shape != (N,):
+    if t.ndim != 1:
+        raise _misfit("t", t, {})
+    if t_new.ndim != 1:
+        raise _misfit("t_new", t_new, {})
+    N = len(t)
+    M = len(t_new)
+    if y.ndim != 1 or len(y) != N:
         raise _misfit("y", y, {"N": (N, "t.shape[0]")})
     return t, y, t_new, log_amplitude, log_length, log_noise, N, M
 

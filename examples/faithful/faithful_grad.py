@@ -196,9 +196,9 @@ def run(
         _threads(threads)
     x_, logits_, mu_, log_diag_, low_, N, D, K = _inputs(x, logits, mu, log_diag, low)
     if out is None:
-        loss: Any = np.empty(())
-        weights = np.empty((K,))
-        covariances = np.empty((K, D, D))
+        loss: Any = _empty(())
+        weights = _empty(K)
+        covariances = _empty((K, D, D))
     else:
         loss, weights, covariances = _places(
             _flat(out, (3,)),
@@ -229,7 +229,7 @@ def run(
         given = _flat(out, (3,))
         results = _delivered(given, [loss[()], weights, covariances])
         return Outputs(*results)
-    return Outputs(loss[()], weights, covariances)
+    return _new(Outputs, (loss[()], weights, covariances))
 
 
 def value_and_gradients(
@@ -253,11 +253,11 @@ def value_and_gradients(
         _threads(threads)
     x_, logits_, mu_, log_diag_, low_, N, D, K = _inputs(x, logits, mu, log_diag, low)
     if out is None:
-        loss: Any = np.empty(())
-        logits_bar = np.empty((K,))
-        mu_bar = np.empty((K, D))
-        log_diag_bar = np.empty((K, D))
-        low_bar = np.empty((K, D, D))
+        loss: Any = _empty(())
+        logits_bar = _empty(K)
+        mu_bar = _empty((K, D))
+        log_diag_bar = _empty((K, D))
+        low_bar = _empty((K, D, D))
     else:
         loss, logits_bar, mu_bar, log_diag_bar, low_bar = _places(
             _flat(out, (1, 4)),
@@ -316,7 +316,10 @@ def value_and_gradients(
             given, [loss[()], logits_bar, mu_bar, log_diag_bar, low_bar]
         )
         return Values(*results[0:1]), Gradients(*results[1:5])
-    return Values(loss[()]), Gradients(logits_bar, mu_bar, log_diag_bar, low_bar)
+    return (
+        _new(Values, (loss[()],)),
+        _new(Gradients, (logits_bar, mu_bar, log_diag_bar, low_bar)),
+    )
 
 
 def forward(
@@ -341,13 +344,13 @@ def forward(
         _threads(threads)
     x_, logits_, mu_, log_diag_, low_, N, D, K = _inputs(x, logits, mu, log_diag, low)
     if out is None:
-        loss: Any = np.empty(())
-        residual_0 = np.empty((K,))
-        residual_1: Any = np.empty(())
-        residual_2 = np.empty((K, D))
-        z = np.empty((K, D, N))
-        residual_4 = np.empty((K, N))
-        residual_5 = np.empty((N,))
+        loss: Any = _empty(())
+        residual_0 = _empty(K)
+        residual_1: Any = _empty(())
+        residual_2 = _empty((K, D))
+        z = _empty((K, D, N))
+        residual_4 = _empty((K, N))
+        residual_5 = _empty(N)
     else:
         loss, residual_0, residual_1, residual_2, z, residual_4, residual_5 = _places(
             _flat(out, (1, 6), 4),
@@ -411,18 +414,21 @@ def forward(
         results += [low_, N, D, K]
         return Values(*results[0:1]), Residuals(*results[1:])
     return (
-        Values(loss[()]),
-        Residuals(
-            residual_0,
-            residual_1[()],
-            residual_2,
-            z,
-            residual_4,
-            residual_5,
-            low_,
-            N,
-            D,
-            K,
+        _new(Values, (loss[()],)),
+        _new(
+            Residuals,
+            (
+                residual_0,
+                residual_1[()],
+                residual_2,
+                z,
+                residual_4,
+                residual_5,
+                low_,
+                N,
+                D,
+                K,
+            ),
         ),
     )
 
@@ -457,10 +463,10 @@ def backward(
     )
     (grad_loss_,) = _seeds(grad_ys, (("loss", np.float64, ()),))
     if out is None:
-        logits_bar = np.empty((K,))
-        mu_bar = np.empty((K, D))
-        log_diag_bar = np.empty((K, D))
-        low_bar = np.empty((K, D, D))
+        logits_bar = _empty(K)
+        mu_bar = _empty((K, D))
+        log_diag_bar = _empty((K, D))
+        low_bar = _empty((K, D, D))
     else:
         logits_bar, mu_bar, log_diag_bar, low_bar = _places(
             _flat(out, (4,)),
@@ -508,7 +514,7 @@ def backward(
         given = _flat(out, (4,))
         results = _delivered(given, [logits_bar, mu_bar, log_diag_bar, low_bar])
         return Gradients(*results)
-    return Gradients(logits_bar, mu_bar, log_diag_bar, low_bar)
+    return _new(Gradients, (logits_bar, mu_bar, log_diag_bar, low_bar))
 
 
 class Objective:
@@ -1735,6 +1741,8 @@ _HELPERS: dict[str, set[str]] = {
 _compiled: dict[str, Any] = {}
 _arenas: list[Any] = []
 _lock = threading.RLock()
+_new = tuple.__new__  # of named tuples, whose own are Python functions
+_empty, _ndarray = np.empty, np.ndarray  # globals are found faster than attributes
 _blas_threads: list[Any] = []  # what reads and what sets their number
 
 
@@ -2036,13 +2044,28 @@ _float64 = np.dtype(np.float64)
 
 def _inputs(x: Any, logits: Any, mu: Any, log_diag: Any, low: Any) -> tuple[Any, ...]:
     """The inputs in their dtypes, then the sizes; raises where they don't fit."""
-    x = _array("x", x, _float64, 2)
-    logits = _array("logits", logits, _float64, 1)
-    mu = _array("mu", mu, _float64, 2)
-    log_diag = _array("log_diag", log_diag, _float64, 2)
-    low = _array("low", low, _float64, 3)
+    if not (type(x) is _ndarray and x.dtype is _float64 and x.flags.carray):
+        x = _array("x", x, _float64, 2)
+    if not (
+        type(logits) is _ndarray and logits.dtype is _float64 and logits.flags.carray
+    ):
+        logits = _array("logits", logits, _float64, 1)
+    if not (type(mu) is _ndarray and mu.dtype is _float64 and mu.flags.carray):
+        mu = _array("mu", mu, _float64, 2)
+    if not (
+        type(log_diag) is _ndarray
+        and log_diag.dtype is _float64
+        and log_diag.flags.carray
+    ):
+        log_diag = _array("log_diag", log_diag, _float64, 2)
+    if not (type(low) is _ndarray and low.dtype is _float64 and low.flags.carray):
+        low = _array("low", low, _float64, 3)
+    if x.ndim != 2:
+        raise _misfit("x", x, {})
+    if logits.ndim != 1:
+        raise _misfit("logits", logits, {})
     N, D = x.shape
-    (K,) = logits.shape
+    K = len(logits)
     if mu.shape != (K, D):
         raise _misfit("mu", mu, {"K": (K, "logits.shape[0]"), "D": (D, "x.shape[1]")})
     if log_diag.shape != (K, D):

@@ -154,7 +154,7 @@ def run(
         _threads(threads)
     X_, y_, w_, b_, l2_, N, D = _inputs(X, y, w, b, l2)
     if out is None:
-        loss: Any = np.empty(())
+        loss: Any = _empty(())
     else:
         (loss,) = _places(_flat(out, (1,)), (("loss", np.float64, ()),), (X_, y_, w_))
     arena = _borrow(512)
@@ -164,7 +164,7 @@ def run(
         given = _flat(out, (1,))
         results = _delivered(given, [loss[()]])
         return Outputs(*results)
-    return Outputs(loss[()])
+    return _new(Outputs, (loss[()],))
 
 
 def value_and_gradients(
@@ -188,9 +188,9 @@ def value_and_gradients(
         _threads(threads)
     X_, y_, w_, b_, l2_, N, D = _inputs(X, y, w, b, l2)
     if out is None:
-        loss: Any = np.empty(())
-        w_bar = np.empty((D,))
-        b_bar: Any = np.empty(())
+        loss: Any = _empty(())
+        w_bar = _empty(D)
+        b_bar: Any = _empty(())
     else:
         loss, w_bar, b_bar = _places(
             _flat(out, (1, 2)),
@@ -210,7 +210,7 @@ def value_and_gradients(
         given = _flat(out, (1, 2))
         results = _delivered(given, [loss[()], w_bar, b_bar[()]])
         return Values(*results[0:1]), Gradients(*results[1:3])
-    return Values(loss[()]), Gradients(w_bar, b_bar[()])
+    return _new(Values, (loss[()],)), _new(Gradients, (w_bar, b_bar[()]))
 
 
 def forward(
@@ -236,8 +236,8 @@ def forward(
         _threads(threads)
     X_, y_, w_, b_, l2_, N, D = _inputs(X, y, w, b, l2)
     if out is None:
-        loss: Any = np.empty(())
-        residual_0 = np.empty((N,))
+        loss: Any = _empty(())
+        residual_0 = _empty(N)
     else:
         loss, residual_0 = _places(
             _flat(out, (1, 1), 6),
@@ -252,7 +252,10 @@ def forward(
         results = _delivered(given, [loss[()], residual_0])
         results += [X_, y_, w_, l2_, N, D]
         return Values(*results[0:1]), Residuals(*results[1:])
-    return Values(loss[()]), Residuals(residual_0, X_, y_, w_, l2_, N, D)
+    return (
+        _new(Values, (loss[()],)),
+        _new(Residuals, (residual_0, X_, y_, w_, l2_, N, D)),
+    )
 
 
 def backward(
@@ -283,8 +286,8 @@ def backward(
     )
     (grad_loss_,) = _seeds(grad_ys, (("loss", np.float64, ()),))
     if out is None:
-        w_bar = np.empty((D,))
-        b_bar: Any = np.empty(())
+        w_bar = _empty(D)
+        b_bar: Any = _empty(())
     else:
         w_bar, b_bar = _places(
             _flat(out, (2,)),
@@ -296,7 +299,7 @@ def backward(
         given = _flat(out, (2,))
         results = _delivered(given, [w_bar, b_bar[()]])
         return Gradients(*results)
-    return Gradients(w_bar, b_bar[()])
+    return _new(Gradients, (w_bar, b_bar[()]))
 
 
 class Objective:
@@ -730,14 +733,18 @@ _HELPERS: dict[str, set[str]] = {
 _compiled: dict[str, Any] = {}
 _arenas: list[Any] = []
 _lock = threading.RLock()
+_new = tuple.__new__  # of named tuples, whose own are Python functions
+_empty, _ndarray = np.empty, np.ndarray  # globals are found faster than attributes
 
 
 def _kernel(name: str, arguments: tuple[Any, ...]) -> int:
     """Run a kernel: compiled at its first call, which imports Numba; gives its status."""
-    kernel = _compiled.get(name)
-    if kernel is None:
+    try:
+        kernel = _compiled[name]
+    except KeyError:
         kernel = _first_call(name, arguments)
-    return int(kernel(*arguments))
+    status: int = kernel(*arguments)
+    return status
 
 
 def _first_call(name: str, arguments: tuple[Any, ...]) -> Any:
@@ -966,15 +973,20 @@ _float64 = np.dtype(np.float64)
 
 def _inputs(X: Any, y: Any, w: Any, b: Any, l2: Any) -> tuple[Any, ...]:
     """The inputs in their dtypes, then the sizes; raises where they don't fit."""
-    X = _array("X", X, _float64, 2)
-    y = _array("y", y, _float64, 1)
-    w = _array("w", w, _float64, 1)
+    if not (type(X) is _ndarray and X.dtype is _float64 and X.flags.carray):
+        X = _array("X", X, _float64, 2)
+    if not (type(y) is _ndarray and y.dtype is _float64 and y.flags.carray):
+        y = _array("y", y, _float64, 1)
+    if not (type(w) is _ndarray and w.dtype is _float64 and w.flags.carray):
+        w = _array("w", w, _float64, 1)
     b = _number("b", b, _float64)
     l2 = _number("l2", l2, _float64)
+    if X.ndim != 2:
+        raise _misfit("X", X, {})
     N, D = X.shape
-    if y.shape != (N,):
+    if y.ndim != 1 or len(y) != N:
         raise _misfit("y", y, {"N": (N, "X.shape[0]")})
-    if w.shape != (D,):
+    if w.ndim != 1 or len(w) != D:
         raise _misfit("w", w, {"D": (D, "X.shape[1]")})
     return X, y, w, b, l2, N, D
 

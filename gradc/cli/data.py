@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import math
 import os
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -23,6 +25,8 @@ __all__ = ["called", "read_data"]
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+MAX_NDIM = 64
+"""Most axes of an array of NumPy."""
 MAX_NUMBER = 1000
 """Characters of a number; more is no number."""
 
@@ -32,10 +36,10 @@ def read_data(
 ) -> dict[Tensor, Array]:
     """The data of a graph's inputs, in their dtypes. Inputs with a default may be left out.
 
-    A word is `FILE.npz` (arrays by the names of inputs, others are left alone), or `NAME=` a
-    number, a `.npy` file, `FILE.npz:key`, or a `.csv` or `.tsv` file, where `:column` takes a
-    column, `:a,b` several. A number fills an array whose sizes the others tell. `partial` lets
-    any input be missing.
+    A word is `FILE.npz` or `FILE.json` (arrays by the names of inputs, others are left alone), or
+    `NAME=` a number, a `.npy` file, `FILE.npz:key`, `FILE.json` or `FILE.json:key`, or a `.csv` or
+    `.tsv` file, where `:column` takes a column, `:a,b` several. A number fills an array whose
+    sizes the others tell. `partial` lets any input be missing.
     """
     inputs = {_name(t): t for t in graph.inputs}
     found: dict[Tensor, Array] = {}
@@ -55,7 +59,7 @@ def read_data(
                         continue
                     given[key] = word
                     tensor = inputs[key]
-                    array = _member(arrays, key, word)
+                    array = _member(arrays, key, word, tensor)
                     found[tensor] = _typed(array, tensor, f"{word}:{key}")
             continue
         if name not in inputs:
@@ -230,7 +234,11 @@ def _from_file(word: str, tensor: Tensor) -> Array:
     suffix = os.path.splitext(path)[1].lower()
     if suffix in (".csv", ".tsv"):
         return _table(path, part, suffix, tensor)
-    if suffix == ".npz":
+    if suffix == ".json" and not part:
+        value = _json(path)
+        if not isinstance(value, dict):
+            return _json_array(value, tensor, path)
+    if suffix in (".npz", ".json"):
         arrays = _archive(path, word)
         if not part and len(arrays.files) == 1:
             part = arrays.files[0]
@@ -241,7 +249,7 @@ def _from_file(word: str, tensor: Tensor) -> Array:
                 else f"{path} has several arrays",
                 hint=f"it has {', '.join(arrays.files) or 'none'}: write {path}:NAME",
             )
-        return _member(arrays, part, path)
+        return _member(arrays, part, path, tensor)
     if suffix == ".npy" and not part:
         try:
             return np.asarray(np.load(path, allow_pickle=False))
@@ -249,13 +257,13 @@ def _from_file(word: str, tensor: Tensor) -> Array:
             raise _unreadable(path, error) from None
     raise UsageProblem(
         f"{_name(tensor)}={word}: expected a number or a file",
-        hint="files are .csv, .tsv, .npy, .npz",
+        hint="files are .csv, .tsv, .json, .npy, .npz",
     )
 
 
 def _split(word: str) -> tuple[str, str]:
     """`labels.csv:diagnosis` as file and part; the file ends at its suffix."""
-    for suffix in (".csv:", ".tsv:", ".npz:"):
+    for suffix in (".csv:", ".tsv:", ".npz:", ".json:"):
         head, colon, part = word.partition(suffix)
         if colon:
             return head + suffix[:-1], part
@@ -271,11 +279,22 @@ def _unreadable(path: str, error: Exception) -> GradcError:
     )
 
 
-def _archive(path: str, word: str) -> Any:
-    """An open `.npz` file."""
-    if not path.lower().endswith(".npz"):
+def _archive(path: str, word: str) -> _Arrays:
+    """The arrays of a `.npz` file, opened, or of a `.json` file."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix == ".json":
+        value = _json(path)
+        if not isinstance(value, dict):
+            raise SourceError(
+                f"{path}: expected an object with arrays by the names of inputs, found "
+                f"{_json_kind(value)}",
+                code="bad-data",
+                hint=f"for one array write NAME={path}",
+            )
+        return _Object(value)
+    if suffix != ".npz":
         raise UsageProblem(
-            f"{word}: expected NAME=VALUE or a .npz file",
+            f"{word}: expected NAME=VALUE, a .npz or a .json file",
             hint="X=features.csv, l2=0.1, data.npz",
         )
     try:
@@ -284,14 +303,110 @@ def _archive(path: str, word: str) -> Any:
         raise _unreadable(path, error) from None
     if not hasattr(arrays, "files"):
         raise _unreadable(path, ValueError())
-    return arrays
+    return cast("_Arrays", arrays)
 
 
-def _member(arrays: Any, key: str, path: str) -> Array:
+def _member(arrays: _Arrays, key: str, path: str, tensor: Tensor) -> Array:
+    """One of the arrays, for an input."""
+    where = f"{path}:{key}"
+    if isinstance(arrays, _Object):
+        return _json_array(arrays[key], tensor, where)
     try:
         return np.asarray(arrays[key])
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as e:
-        raise _unreadable(f"{path}:{key}", e) from None
+        raise _unreadable(where, e) from None
+
+
+class _Arrays(Protocol):
+    """Arrays by name."""
+
+    @property
+    def files(self) -> list[str]: ...
+
+    def __getitem__(self, key: str) -> Any: ...
+
+
+# ------------------------------------------------------------------------------ JSON
+
+
+class _Object(dict[str, Any]):
+    """An object of JSON as an archive of arrays."""
+
+    @property
+    def files(self) -> list[str]:
+        return list(self)
+
+
+def _json(path: str) -> Any:
+    """The value in a `.json` file."""
+    text = _text(path)
+    try:
+        return json.loads(text, parse_float=_float, object_pairs_hook=_pairs)
+    except json.JSONDecodeError as error:
+        what = error.msg[:1].lower() + error.msg[1:]
+        raise SourceError(
+            f"{path}:{error.lineno}:{error.colno}: {what}", code="bad-data"
+        ) from None
+    except RecursionError:
+        raise SourceError(f"{path}: nested too deeply", code="bad-data") from None
+    except (
+        ValueError
+    ) as error:  # of the two below, or an integer of thousands of digits
+        raise SourceError(f"{path}: {error}", code="bad-data") from None
+
+
+def _float(text: str) -> float:
+    """A finite number; Infinity has a word of its own."""
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:40]} is outside the range of float64")
+    return value
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{key!r} is given twice")
+        found[key] = value
+    return found
+
+
+def _json_kind(value: Any) -> str:
+    """What a value of JSON is, in its words."""
+    kinds = {dict: "an object", list: "an array", str: "a string", type(None): "null"}
+    return kinds.get(type(value), "true or false" if value is True else "a number")
+
+
+def _json_array(value: Any, tensor: Tensor, where: str) -> Array:
+    """A number or nested arrays of numbers, in the dtype of an input, which must hold them."""
+    shape: list[int] = []
+    row = value
+    while isinstance(row, list) and len(shape) < MAX_NDIM:
+        shape.append(len(row))
+        row = row[0] if row else None
+    rows = [value]
+    for axis, size in enumerate(shape):
+        for k, row in enumerate(rows):
+            if not isinstance(row, list) or len(row) != size:
+                place = np.unravel_index(k, shape[:axis]) if axis else ()
+                found = f"{len(row)}" if isinstance(row, list) else _json_kind(row)
+                at = "".join(f"[{i}]" for i in place)
+                raise SourceError(
+                    f"{where}{at}: expected {size} elements as in the first, found {found}",
+                    code="bad-data",
+                )
+        rows = [item for row in rows for item in row]
+    out = np.empty(shape, tensor.dtype.name)
+    for k, item in enumerate(rows):
+        place = np.unravel_index(k, shape) if shape else ()
+        at = f"{where}{''.join(f'[{i}]' for i in place)}"
+        if not isinstance(item, int | float):
+            raise SourceError(
+                f"{at}: expected a number, found {_json_kind(item)}", code="bad-data"
+            )
+        out[place] = _converted(item, tensor, json.dumps(item), f"{at}: ")
+    return out
 
 
 # ---------------------------------------------------------------------------- tables
@@ -372,16 +487,7 @@ def _column(name: str, header: Sequence[str], width: int, path: str) -> int:
 
 def _rows(path: str, delimiter: str) -> list[tuple[int, list[str]]]:
     """The rows that are not empty, with their lines."""
-    try:
-        with open(path, "rb") as file:
-            text = file.read().decode("utf-8-sig")
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    except UnicodeDecodeError as error:
-        raise SourceError(
-            f"{path}: not UTF-8 at byte {error.start}", code="bad-data"
-        ) from None
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    reader = csv.reader(io.StringIO(_text(path), newline=""), delimiter=delimiter)
     rows = []
     try:
         for cells in reader:
@@ -394,3 +500,16 @@ def _rows(path: str, delimiter: str) -> list[tuple[int, list[str]]]:
     if not rows:
         raise SourceError(f"{path}: the table is empty", code="bad-data")
     return rows
+
+
+def _text(path: str) -> str:
+    """The text of a file; UTF-8 with or without a mark."""
+    try:
+        with open(path, "rb") as file:
+            return file.read().decode("utf-8-sig")
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    except UnicodeDecodeError as error:
+        raise SourceError(
+            f"{path}: not UTF-8 at byte {error.start}", code="bad-data"
+        ) from None

@@ -56,10 +56,10 @@ def command(
 ) -> None:
     """Evaluate a graph and its gradients on data.
 
-    DATA is a .npz file with arrays by the names of inputs, or NAME=VALUE, where VALUE is a
-    number, a .npy file, FILE.npz:NAME, or a table: FILE.csv, FILE.csv:column or
-    FILE.csv:a,b,c. A number fills an array whose sizes the other data tell. Prints scalars, and
-    of arrays their shapes and norms.
+    DATA is a .npz or .json file with arrays by the names of inputs, or NAME=VALUE, where VALUE
+    is a number, a .npy or .json file, FILE.npz:NAME, FILE.json:NAME, or a table: FILE.csv,
+    FILE.csv:column or FILE.csv:a,b,c. A number fills an array whose sizes the other data tell.
+    Prints scalars, and of arrays their shapes and norms.
     """
     from gradc import driver
     from gradc.cli.data import called, read_data

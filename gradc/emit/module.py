@@ -309,7 +309,11 @@ class _Assembly:
         self.source_symbols = {new: old for old, new in names.items()}
         self.hidden = Hidden()
         self.inputs = Inputs(
-            self.module.graph, target.constants, self.hidden, self.source_symbols
+            self.module.graph,
+            target.constants,
+            self.hidden,
+            self.source_symbols,
+            target.is_compiled,
         )
         self.options = {o: self._option(o) for o in OPTIONS}
 
@@ -618,7 +622,11 @@ class _Assembly:
             stop = start + len(r.fields)
             more = list(held) if r is entry.records[-1] else []
             inside = ", ".join([*values[start:stop], *more])
-            plain.append(f"{glob(r.name)}({inside})")
+            if self.target.is_compiled:  # a call of few small arrays is short
+                tail = "," if len(values[start:stop]) + len(more) == 1 else ""
+                plain.append(f"{glob('_new')}({glob(r.name)}, ({inside}{tail}))")
+            else:
+                plain.append(f"{glob(r.name)}({inside})")
             end = "" if more else stop
             part = results if len(entry.records) == 1 else f"{results}[{start}:{end}]"
             stored.append(f"{glob(r.name)}(*{part})")

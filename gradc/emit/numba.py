@@ -125,9 +125,11 @@ class NumbaTarget:
         lines = [f"if {scope.out} is None:"]
         for name, tensor in zip(scope.results, scope.outputs, strict=True):
             shape = shape_in(tensor.shape, scope.sizes)
+            if len(tensor.shape) == 1:
+                shape = dim_in(tensor.shape[0], scope.sizes)
             dtype = _dtype_argument(tensor.dtype, np)
             kind = "" if tensor.shape else ": Any"
-            lines.append(f"    {name}{kind} = {np}.empty({shape}{dtype})")
+            lines.append(f"    {name}{kind} = {glob('_empty')}({shape}{dtype})")
         if not scope.results:
             lines.append("    pass")
         arrays = [scope.inputs[k] for k, t in enumerate(entry.graph.inputs) if t.shape]

@@ -109,7 +109,9 @@ def _short(text: str, most: int = 60) -> str:
 class Inputs:
     """The inputs of a module and the sizes that follow from them.
 
-    `source_symbols` gives the source's name of a symbol where the module has another.
+    `source_symbols` gives the source's name of a symbol where the module has another. With
+    `is_quick` the usual arguments are checked in the function itself: a call of few small arrays
+    takes no longer than making its results.
     """
 
     def __init__(
@@ -118,10 +120,12 @@ class Inputs:
         constants: Constants,
         hidden: Hidden,
         source_symbols: Mapping[str, str],
+        is_quick: bool,
     ) -> None:
         self.graph = graph
         self.hidden = hidden
         self.source_symbols = source_symbols
+        self.is_quick = is_quick
         self.parameters = parameters_of(graph, constants)
         self.names = [p.name for p in self.parameters]
         self.bindings = bindings(
@@ -155,8 +159,10 @@ class Inputs:
         lines.append(
             '    """The inputs in their dtypes, then the sizes; raises where they don\'t fit."""'
         )
-        body = [t for p in self.parameters if not p.number for t in _converted(p, glob)]
-        body += self._bound(sizes)
+        body = [
+            t for p in self.parameters if not p.number for t in self._converted(p, glob)
+        ]
+        body += self._bound(sizes, glob)
         for p in self.parameters:
             if p.number:
                 dtype = "" if p.dtype == "float64" else f", _{p.dtype}"
@@ -165,7 +171,7 @@ class Inputs:
                 body.append(
                     f"    {p.name} = {glob('np')}.full({shape}, {p.number}{dtype})"
                 )
-                body += _converted(p, glob)
+                body += self._converted(p, glob)
         body += self._checked(sizes, glob)
         body += self._told(sizes, glob, graphs)
         listed = [*self.names, *sizes.values()]
@@ -173,9 +179,32 @@ class Inputs:
         body.append(f"return {inside}" if listed else "return ()")
         return lines + layout.indented(body)
 
-    def _bound(self, sizes: Mapping[str, str]) -> list[str]:
+    def _converted(self, p: Parameter, glob: Callable[[str], str]) -> list[str]:
+        """The lines that convert an argument."""
+        lines = []
+        if p.constant:
+            lines = [f"if {p.name} is None:", f"    {p.name} = {glob(p.constant)}"]
+        name, dtype = quoted(p.name), f"_{p.dtype}"
+        if not p.is_array:
+            call = f"{glob('_number')}({name}, {p.name}, {dtype})"
+            return [*lines, f"{p.name} = {call}"]
+        call = f"{glob('_array')}({name}, {p.name}, {dtype}, {len(p.type.shape)})"
+        if not self.is_quick:
+            return [*lines, f"{p.name} = {call}"]
+        is_usual = (
+            f"{glob('type')}({p.name}) is {glob('_ndarray')} "
+            f"and {p.name}.dtype is {dtype} and {p.name}.flags.carray"
+        )
+        return [*lines, f"if not ({is_usual}):", f"    {p.name} = {call}"]
+
+    def _bound(self, sizes: Mapping[str, str], glob: Callable[[str], str]) -> list[str]:
         """The lines that find the sizes of symbols."""
         lines: list[str] = []
+        if self.is_quick:
+            for k in dict.fromkeys(b.source for b in self.bindings if b.source >= 0):
+                p = self.parameters[k]
+                lines.append(f"if {p.name}.ndim != {len(p.type.shape)}:")
+                lines.append(f"    {self._misfit(p, '{}', glob)}")
         done: set[str] = set()
         for b in self.bindings:
             if b.symbol in done:
@@ -188,8 +217,11 @@ class Inputs:
             }
             if b.whole and len(whole) == len(shape):
                 targets = ", ".join(sizes[whole[k]] for k in range(len(shape)))
-                tail = "," if len(shape) == 1 else ""
-                lines.append(f"{targets}{tail} = {self.names[b.source]}.shape")
+                source = self.names[b.source]
+                whole_shape = f"{source}.shape"
+                if len(shape) == 1:
+                    whole_shape = f"{glob('len')}({source})"
+                lines.append(f"{targets} = {whole_shape}")
                 done |= set(whole.values())
             else:
                 lines.append(f"{sizes[b.symbol]} = {b.text(self.names, sizes)}")
@@ -205,11 +237,16 @@ class Inputs:
             told = {b.axis for b in self.bindings if b.source == k and b.whole}
             if len(told) == len(shape):
                 continue
-            lines.append(f"if {p.name}.shape != {shape_in(shape, sizes)}:")
-            known = self._known(shape, sizes)
-            name = quoted(p.name)
-            lines.append(f"    raise {glob('_misfit')}({name}, {p.name}, {known})")
+            differs = f"{p.name}.shape != {shape_in(shape, sizes)}"
+            if self.is_quick and len(shape) == 1:
+                size = f"{glob('len')}({p.name})"
+                differs = f"{p.name}.ndim != 1 or {size} != {dim_in(shape[0], sizes)}"
+            lines.append(f"if {differs}:")
+            lines.append(f"    {self._misfit(p, self._known(shape, sizes), glob)}")
         return lines
+
+    def _misfit(self, p: Parameter, known: str, glob: Callable[[str], str]) -> str:
+        return f"raise {glob('_misfit')}({quoted(p.name)}, {p.name}, {known})"
 
     def _told(
         self,
@@ -255,16 +292,3 @@ class Inputs:
             for s in found
         ]
         return "{" + ", ".join(parts) + "}"
-
-
-def _converted(p: Parameter, glob: Callable[[str], str]) -> list[str]:
-    """The lines that convert an argument."""
-    lines = []
-    if p.constant:
-        lines = [f"if {p.name} is None:", f"    {p.name} = {glob(p.constant)}"]
-    if p.is_array:
-        rank = len(p.type.shape)
-        call = f"{glob('_array')}({quoted(p.name)}, {p.name}, _{p.dtype}, {rank})"
-    else:
-        call = f"{glob('_number')}({quoted(p.name)}, {p.name}, _{p.dtype})"
-    return [*lines, f"{p.name} = {call}"]

@@ -76,6 +76,21 @@ def test_targets_agree(gradc: Shell) -> None:
     assert numba.status == 0 and numba.out == numpy.out
 
 
+def test_json_files(gradc: Shell, folder: Path) -> None:
+    (folder / "data.json").write_text(
+        '{"X": [[1, 2.0]], "y": [0.5], "w": [1, true], "k": [3.0], "more": {"a": null}}'
+    )
+    (folder / "X.json").write_text("[[1.0, 2.0]]")
+    (folder / "y.json").write_text('{"y": [5e-1]}')
+    want = gradc(*RUN, "data.npz")
+    assert want.status == 0
+    assert gradc(*RUN, "data.json") == want
+    words = ["X=X.json", "y=y.json", "w=data.json:w", "k=data.npz:k"]
+    assert gradc(*RUN, *words) == want
+    empty = gradc(*RUN, "data.json", "X=X.json", "--in", "l2=Infinity")
+    assert empty.out.startswith("loss             inf\n")
+
+
 def test_words_win_over_archives(gradc: Shell) -> None:
     first = gradc(*RUN, "--in", "data.npz", "--in", "w=0", "--json")
     assert json.loads(first.out)["outputs"]["loss"] == 0.25
@@ -161,7 +176,7 @@ def test_numbers_that_are_not_finite_are_told(gradc: Shell) -> None:
         (
             ["fit.gc"],
             (
-                "fit.gc: expected NAME=VALUE or a .npz file [usage]\n"
+                "fit.gc: expected NAME=VALUE, a .npz or a .json file [usage]\n"
                 "  hint: X=features.csv, l2=0.1, data.npz"
             ),
         ),
@@ -171,7 +186,7 @@ def test_numbers_that_are_not_finite_are_told(gradc: Shell) -> None:
             ["l2=many"],
             (
                 "l2=many: expected a number or a file [usage]\n"
-                "  hint: files are .csv, .tsv, .npy, .npz"
+                "  hint: files are .csv, .tsv, .json, .npy, .npz"
             ),
         ),
         (
@@ -201,6 +216,72 @@ def test_data_that_were_asked_for_wrongly(
 ) -> None:
     done = gradc(*RUN, *words)
     assert (done.status, done.out, done.err) == (2, "", f"error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "message"),
+    [
+        ("d.json", "", "d.json:1:1: expecting value"),
+        (
+            "d.json",
+            "{\n'a': 1}",
+            "d.json:2:1: expecting property name enclosed in double quotes",
+        ),
+        ("d.json", '{"y": [1], "y": [2]}', "d.json: 'y' is given twice"),
+        ("d.json", '{"y": [1e999]}', "d.json: 1e999 is outside the range of float64"),
+        ("d.json", "[" * 99999, "d.json: nested too deeply"),
+        ("d.json", '{"y": ["1"]}', "d.json:y[0]: expected a number, found a string"),
+        ("d.json", '{"y": [1, null]}', "d.json:y[1]: expected a number, found null"),
+        ("d.json", '{"y": {"a": 1}}', "d.json:y: expected a number, found an object"),
+        ("d.json", '{"k": [3, 2.5]}', "d.json:k[1]: k is int64, which can't hold 2.5"),
+        (
+            "d.json",
+            '{"X": [[1, 2], [3]]}',
+            "d.json:X[1]: expected 2 elements as in the first, found 1",
+        ),
+        (
+            "d.json",
+            '{"X": [[[1], [2]], [[3], 4]]}',
+            "d.json:X[1][1]: expected 1 elements as in the first, found a number",
+        ),
+        ("y=d.json", "[[1], [2]]", "y: expected float64[N], got shape (2, 1)"),
+        ("y=d.json", "[0, [1]]", "y: d.json[1]: expected a number, found an array"),
+    ],
+)
+def test_json_that_is_wrong(
+    gradc: Shell, folder: Path, word: str, text: str, message: str
+) -> None:
+    (folder / "d.json").write_text(text)
+    words = ["X=data.npz:X", "w=data.npz:w", "k=data.npz:k", "y=data.npz:y"]
+    name = word.partition("=")[0] if "=" in word else text[2:3]
+    done = gradc(*RUN, *(w for w in words if w[:1] != name), word)
+    assert (done.status, done.out, done.err) == (
+        1,
+        "",
+        f"error: {message} [bad-data]\n",
+    )
+
+
+def test_json_that_is_asked_for_wrongly(gradc: Shell, folder: Path) -> None:
+    (folder / "list.json").write_text("[1]")
+    (folder / "two.json").write_text('{"y": [1], "z": [2]}')
+    done = gradc(*RUN, "list.json")
+    assert (done.status, done.err) == (
+        1,
+        (
+            "error: list.json: expected an object with arrays by the names of inputs, "
+            "found an array [bad-data]\n"
+            "  hint: for one array write NAME=list.json\n"
+        ),
+    )
+    done = gradc(*RUN, "data.npz", "y=two.json")
+    assert (done.status, done.err) == (
+        2,
+        (
+            "error: two.json has several arrays [usage]\n"
+            "  hint: it has y, z: write two.json:NAME\n"
+        ),
+    )
 
 
 @pytest.mark.parametrize(

@@ -402,7 +402,7 @@ def _inputs(x: Any, y: Any, z: Any) -> tuple[Any, ...]:
     x = _array("x", x, _float64, 1)
     y = _array("y", y, _float64, 1)
     z = _array("z", z, _float64, 2)
-    (N,) = y.shape
+    N = len(y)
     if x.shape != (2 * N + 1,):
         raise _misfit("x", x, {"N": (N, "y.shape[0]")})
     if z.shape != (2 * N, 3):

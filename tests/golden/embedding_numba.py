@@ -143,8 +143,8 @@ def run(
         _threads(threads)
     table_, ids_, scale_, V, B = _inputs(table, ids, scale)
     if out is None:
-        total: Any = np.empty((), np.float32)
-        energy = np.empty((B,), np.float32)
+        total: Any = _empty((), np.float32)
+        energy = _empty(B, np.float32)
     else:
         total, energy = _places(
             _flat(out, (2,)),
@@ -158,7 +158,7 @@ def run(
         given = _flat(out, (2,))
         results = _delivered(given, [total[()], energy])
         return Outputs(*results)
-    return Outputs(total[()], energy)
+    return _new(Outputs, (total[()], energy))
 
 
 def value_and_gradients(
@@ -181,9 +181,9 @@ def value_and_gradients(
         _threads(threads)
     table_, ids_, scale_, V, B = _inputs(table, ids, scale)
     if out is None:
-        total: Any = np.empty((), np.float32)
-        table_bar = np.empty((V, 3), np.float32)
-        scale_bar: Any = np.empty((), np.float32)
+        total: Any = _empty((), np.float32)
+        table_bar = _empty((V, 3), np.float32)
+        scale_bar: Any = _empty((), np.float32)
     else:
         total, table_bar, scale_bar = _places(
             _flat(out, (1, 3)),
@@ -209,7 +209,7 @@ def value_and_gradients(
         given = _flat(out, (1, 3))
         results = _delivered(given, [total[()], table_bar, scale_bar[()], None])
         return Values(*results[0:1]), Gradients(*results[1:4])
-    return Values(total[()]), Gradients(table_bar, scale_bar[()], None)
+    return _new(Values, (total[()],)), _new(Gradients, (table_bar, scale_bar[()], None))
 
 
 def forward(
@@ -232,9 +232,9 @@ def forward(
         _threads(threads)
     table_, ids_, scale_, V, B = _inputs(table, ids, scale)
     if out is None:
-        total: Any = np.empty((), np.float32)
-        residual_0 = np.empty((B, 3), np.float32)
-        residual_1 = np.empty((B,), np.float32)
+        total: Any = _empty((), np.float32)
+        residual_0 = _empty((B, 3), np.float32)
+        residual_1 = _empty(B, np.float32)
     else:
         total, residual_0, residual_1 = _places(
             _flat(out, (1, 2), 4),
@@ -255,7 +255,10 @@ def forward(
         results = _delivered(given, [total[()], residual_0, residual_1])
         results += [ids_, scale_, V, B]
         return Values(*results[0:1]), Residuals(*results[1:])
-    return Values(total[()]), Residuals(residual_0, residual_1, ids_, scale_, V, B)
+    return (
+        _new(Values, (total[()],)),
+        _new(Residuals, (residual_0, residual_1, ids_, scale_, V, B)),
+    )
 
 
 def backward(
@@ -286,8 +289,8 @@ def backward(
     )
     (grad_total_,) = _seeds(grad_ys, (("total", np.float32, ()),))
     if out is None:
-        table_bar = np.empty((V, 3), np.float32)
-        scale_bar: Any = np.empty((), np.float32)
+        table_bar = _empty((V, 3), np.float32)
+        scale_bar: Any = _empty((), np.float32)
     else:
         table_bar, scale_bar = _places(
             _flat(out, (3,)),
@@ -315,7 +318,7 @@ def backward(
         given = _flat(out, (3,))
         results = _delivered(given, [table_bar, scale_bar[()], None])
         return Gradients(*results)
-    return Gradients(table_bar, scale_bar[()], None)
+    return _new(Gradients, (table_bar, scale_bar[()], None))
 
 
 # ---------------------------------------------------------------- kernels
@@ -491,14 +494,18 @@ _HELPERS: dict[str, set[str]] = {
 _compiled: dict[str, Any] = {}
 _arenas: list[Any] = []
 _lock = threading.RLock()
+_new = tuple.__new__  # of named tuples, whose own are Python functions
+_empty, _ndarray = np.empty, np.ndarray  # globals are found faster than attributes
 
 
 def _kernel(name: str, arguments: tuple[Any, ...]) -> int:
     """Run a kernel: compiled at its first call, which imports Numba; gives its status."""
-    kernel = _compiled.get(name)
-    if kernel is None:
+    try:
+        kernel = _compiled[name]
+    except KeyError:
         kernel = _first_call(name, arguments)
-    return int(kernel(*arguments))
+    status: int = kernel(*arguments)
+    return status
 
 
 def _first_call(name: str, arguments: tuple[Any, ...]) -> Any:
@@ -752,11 +759,17 @@ _int64 = np.dtype(np.int64)
 
 def _inputs(table: Any, ids: Any, scale: Any) -> tuple[Any, ...]:
     """The inputs in their dtypes, then the sizes; raises where they don't fit."""
-    table = _array("table", table, _float32, 2)
-    ids = _array("ids", ids, _int64, 1)
+    if not (type(table) is _ndarray and table.dtype is _float32 and table.flags.carray):
+        table = _array("table", table, _float32, 2)
+    if not (type(ids) is _ndarray and ids.dtype is _int64 and ids.flags.carray):
+        ids = _array("ids", ids, _int64, 1)
     scale = _number("scale", scale, _float32)
+    if table.ndim != 2:
+        raise _misfit("table", table, {})
+    if ids.ndim != 1:
+        raise _misfit("ids", ids, {})
     V = table.shape[0]
-    (B,) = ids.shape
+    B = len(ids)
     if table.shape != (V, 3):
         raise _misfit("table", table, {"V": (V, "table.shape[0]")})
     return table, ids, scale, V, B

@@ -375,7 +375,7 @@ def _inputs(table: Any, ids: Any, scale: Any) -> tuple[Any, ...]:
     ids = _array("ids", ids, _int64, 1)
     scale = _number("scale", scale, _float32)
     V = table.shape[0]
-    (B,) = ids.shape
+    B = len(ids)
     if table.shape != (V, 3):
         raise _misfit("table", table, {"V": (V, "table.shape[0]")})
     return table, ids, scale, V, B
