@@ -1,7 +1,8 @@
-"""Running totals along an axis."""
+"""Running totals and extremes along an axis."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,22 +10,43 @@ import numpy as np
 
 from gradc.graph import Node, Tensor
 from gradc.ops import arraylib
-from gradc.ops.basic import reshape
-from gradc.ops.elementwise import filled
+from gradc.ops.basic import pull, reshape, stop_gradient
+from gradc.ops.elementary import exp, log
+from gradc.ops.elementwise import (
+    clip,
+    equal,
+    filled,
+    greater,
+    isfinite,
+    isnan,
+    less,
+    minimum,
+    select,
+)
 from gradc.ops.functions import TensorLike, as_tensor, axis_of, convert, function
 from gradc.ops.loops import Cumulate
 from gradc.ops.registry import (
     ANY_NUMBER,
+    BOOL,
+    FLOATS,
     REAL,
     Bar,
     Explicit,
     Op,
+    composite,
     linear,
     primitive,
 )
-from gradc.types import DType, int64, uint64
+from gradc.ops.shape import embed, slice_op
+from gradc.types import DType, float64, int64, uint64
 
-__all__ = ["cumulative_sum", "exclusive_product", "recurrence"]
+__all__ = [
+    "cumulative_sum",
+    "exclusive_product",
+    "recurrence",
+    "running_max",
+    "running_min",
+]
 
 
 # ----------------------------------------------------------------------- running sums
@@ -100,10 +122,123 @@ def exclusive_product(x: Tensor, axis: int) -> Tensor:
     return before * behind
 
 
+# ---------------------------------------------------------------------- running extremes
+
+
+def _behind(x: Tensor, axis: int) -> Tensor:
+    """At each place the element before it; 0 at the first."""
+    longer = tuple(d + 1 if k == axis else d for k, d in enumerate(x.shape))
+    first = tuple(1 if k == axis else 0 for k in range(x.ndim))
+    step = (1,) * x.ndim
+    moved = embed(x, shape=longer, start=first, step=step)
+    return slice_op(moved, start=(0,) * x.ndim, stop=x.shape, step=step)
+
+
+def _running(factor: Tensor, term: Tensor, axis: int) -> Tensor:
+    """s with s[i] = factor[i] * s[i - 1] + term[i], from s[-1] = 0."""
+    before = recurrence(factor, term, axis=axis, reverse=False, start=0.0)
+    return factor * before + term
+
+
+def _from_end(factor: Tensor, term: Tensor, axis: int) -> Tensor:
+    """s with s[i] = term[i] + factor[i + 1] * s[i + 1], from 0 behind the end."""
+    return term + recurrence(factor, factor * term, axis=axis, reverse=True, start=0.0)
+
+
+def _extreme_vjp(node: Node, g: Tensor) -> Sequence[Bar]:
+    """At each place the elements up to it that are the extreme share its cotangent.
+
+    They stand in the run of places that have this extreme: the elements at and before each place
+    of the run are counted, and the shares of the places at and behind each element summed.
+    """
+    (x,), out, axis = node.inputs, node.out, node.attrs.axis
+    beaten = less(x, out) if node.op.name == "cummax" else greater(x, out)
+    one, zero = filled(1, out), filled(0, out)
+    goes_on = select(equal(_behind(out, axis), out), one, zero)
+    count = _running(goes_on, select(beaten, zero, one), axis)
+    share = pull(g, select(isnan(out), math.nan, 1.0 / count))
+    return [select(beaten, zero, _from_end(goes_on, share, axis))]
+
+
+def _extreme(name: str, ufunc: np.ufunc, start: float, doc: str) -> Op:
+    return primitive(
+        name,
+        type=lambda x, *, axis: x,
+        numpy=lambda x, *, axis: ufunc.accumulate(x, axis),
+        derivative=Explicit(_extreme_vjp),
+        form=lambda node: Cumulate(ufunc.__name__, node.attrs.axis, False, start),
+        text=lambda node, args: (
+            f"np.{ufunc.__name__}.accumulate({args[0]}, axis={node.attrs.axis})"
+        ),
+        accepts=REAL | BOOL,
+        doc=doc,
+    )
+
+
+running_max = _extreme(
+    "cummax",
+    np.maximum,
+    -math.inf,
+    "The largest element so far along `axis`, NaN from the first NaN on. Those that are equal to "
+    "it share its cotangent, as in `max`.",
+)
+
+running_min = _extreme(
+    "cummin",
+    np.minimum,
+    math.inf,
+    "The smallest element so far along `axis`, NaN from the first NaN on. Those that are equal to "
+    "it share its cotangent, as in `min`.",
+)
+
+
+# ------------------------------------------------------- running sums of exponentials
+
+
+def _sums(x: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The running largest element m (0 where it is infinite), exp(x - m), the running sums of
+    exp(x) over exp(m), and how they fall from place to place, exp(m[i - 1] - m[i]).
+
+    m is a shift that cancels in every result, so it is a constant for the derivative.
+    """
+    top = running_max(stop_gradient(x), axis=axis)
+    before = _behind(top, axis)
+    decay = select(equal(before, top), 1, exp(minimum(before - top, 0)))
+    shift = select(isfinite(top), top, 0)
+    e = exp(x - shift)
+    return shift, e, _running(decay, e, axis), decay
+
+
+def _logcumsumexp_expand(node: Node) -> Tensor:
+    shift, _, sums, _ = _sums(node.inputs[0], node.attrs.axis)
+    return log(sums) + shift
+
+
+def _logcumsumexp_vjp(node: Node, g: Tensor) -> Sequence[Bar]:
+    """The shares of each element in the sums at its place and behind it."""
+    (x,), axis = node.inputs, node.attrs.axis
+    _, e, sums, decay = _sums(x, axis)
+    # the sums are 1 at least, but where all terms are 0, and so their shares
+    share = pull(g, 1.0 / clip(sums, min=1.0))
+    return [pull(_from_end(decay, share, axis), e)]
+
+
+_logcumsumexp = composite(
+    "logcumsumexp",
+    type=lambda x, *, axis: x,
+    numpy=lambda x, *, axis: np.logaddexp.accumulate(x, axis),
+    vjp=_logcumsumexp_vjp,
+    expand=_logcumsumexp_expand,
+    accepts=FLOATS,
+    doc="log of the running sum of exp along `axis`, without overflow; where all are -inf the "
+    "slopes are 0.",
+)
+
+
 # -------------------------------------------------------------- the user's running totals
 
 
-def _running(
+def _accumulated(
     x: TensorLike, axis: int | None, dtype: DType | None
 ) -> tuple[Tensor, int]:
     """The operand in the dtype NumPy accumulates in, and the axis; flat where that is None."""
@@ -122,7 +257,7 @@ def cumsum(
     x: TensorLike, axis: int | None = None, dtype: DType | None = None
 ) -> Tensor:
     """The running sum along `axis` (None: of the elements in row-major order)."""
-    tensor, k = _running(x, axis, dtype)
+    tensor, k = _accumulated(x, axis, dtype)
     return cumulative_sum(tensor, axis=k, reverse=False)
 
 
@@ -131,6 +266,35 @@ def cumprod(
     x: TensorLike, axis: int | None = None, dtype: DType | None = None
 ) -> Tensor:
     """The running product along `axis`, with a derivative that is exact with zeros."""
-    tensor, k = _running(x, axis, dtype)
+    tensor, k = _accumulated(x, axis, dtype)
     zero = filled(0, tensor)
     return tensor * recurrence(tensor, zero, axis=k, reverse=False, start=1.0)
+
+
+def _line(x: TensorLike, axis: int | None) -> tuple[Tensor, int]:
+    """The operand and the axis; flat where that is None."""
+    tensor = as_tensor(x)
+    return _accumulated(tensor, axis, tensor.dtype)
+
+
+@function("cummax")
+def cummax(x: TensorLike, axis: int | None = None) -> Tensor:
+    """The largest element so far along `axis` (None: of the elements in row-major order)."""
+    tensor, k = _line(x, axis)
+    return running_max(tensor, axis=k)
+
+
+@function("cummin")
+def cummin(x: TensorLike, axis: int | None = None) -> Tensor:
+    """The smallest element so far along `axis` (None: of the elements in row-major order)."""
+    tensor, k = _line(x, axis)
+    return running_min(tensor, axis=k)
+
+
+@function("logcumsumexp")
+def logcumsumexp(x: TensorLike, axis: int | None = None) -> Tensor:
+    """log of the running sum of exp along `axis` (None: in row-major order), without overflow."""
+    tensor, k = _line(x, axis)
+    if not tensor.dtype.is_inexact:
+        tensor = convert(tensor, float64)
+    return _logcumsumexp(tensor, axis=k)

@@ -17,7 +17,7 @@ import numpy as np
 
 from gradc.errors import InternalError
 from gradc.graph import Graph, Node, Tensor
-from gradc.ops.loops import Affine, Contract, Elementwise, Fill
+from gradc.ops.loops import Affine, Contract, Cumulate, Elementwise, Fill
 from gradc.passes.merge import merge
 from gradc.passes.simplify import simplify
 from gradc.schedule.calls import call_statements
@@ -882,8 +882,9 @@ def _terms(index: object) -> tuple[tuple[int, Dim], ...]:
 
 
 def _is_reversed(unit: Unit, loop: LoopItem) -> bool:
-    axis = unit.node.attrs.axis
-    return unit.bound[axis] == loop.axis and bool(unit.node.attrs.reverse)
+    form = unit.node.op.form(unit.node) if unit.node.op.form is not None else None
+    assert isinstance(form, Cumulate)
+    return unit.bound[form.axis] == loop.axis and form.reverse
 
 
 def _init(value: float, dtype: DType) -> Lit:

@@ -173,7 +173,13 @@ OTHERS = [
         "gradients(det(s), s)[0]",
         "gradients(prod(x), x)[0]",
     ),
-    *("sort(x)", "searchsorted(v, x, side='right')"),
+    *(
+        "cummax(x)",
+        "cummin(x, 1)",
+        "logcumsumexp(x, -1)",
+        "sort(x)",
+        "searchsorted(v, x, side='right')",
+    ),
     *(
         "gradients(sum(x * sqrt(x)), x)[0]",
         "gradients(sinc(x), x)[0]",

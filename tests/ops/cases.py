@@ -460,6 +460,39 @@ ORDER = [
 ]
 
 
+ORDER += [
+    *(
+        Row(
+            f"{name} along {axis}",
+            ("N M",),
+            lambda x, name=name, axis=axis: call(name)(x, axis),
+            lambda x, numpy=numpy, axis=axis: numpy.accumulate(
+                x.ravel() if axis is None else x, axis or 0
+            ),
+            draw=apart if name != "logcumsumexp" else None,
+            order=3 if name == "logcumsumexp" else 2,
+        )
+        for name, numpy in (
+            ("cummax", np.maximum),
+            ("cummin", np.minimum),
+            ("logcumsumexp", np.logaddexp),
+        )
+        for axis in (-1, 0, None)
+    ),
+    *(
+        Row(
+            f"{name} of integers",
+            ("N M",),
+            lambda x, name=name: call(name)(x, 1),
+            lambda x, numpy=numpy: numpy.accumulate(x, 1),
+            dtypes=(int64, int8, uint8, bool_),
+            order=0,
+        )
+        for name, numpy in (("cummax", np.maximum), ("cummin", np.minimum))
+    ),
+]
+
+
 def _states(a: Any, b: Any, start: float) -> Any:
     out = np.empty_like(a)
     state = np.full(len(a), start, a.dtype)
