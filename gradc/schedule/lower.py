@@ -48,6 +48,7 @@ from gradc.schedule.scalarise import scalarise
 from gradc.schedule.tidy import inline_lets
 from gradc.schedule.units import (
     WHOLE,
+    Lookup,
     Read,
     Unit,
     Units,
@@ -281,7 +282,7 @@ class _Lowering:
         kept = []
         tiled = []
         for d, index in enumerate(store):
-            k = None if index is WHOLE else axis_in(index)
+            k = axis_in(index)
             if k is None or first.bound[k] not in bound:
                 kept.append(d)
                 if k is not None and first.blocks.get(k) in bound:
@@ -290,6 +291,9 @@ class _Lowering:
         self.values[tensor] = value
         single = len(writers) == 1
         nonlocal_use = not all(self.is_in(u, home) for u, _ in uses)
+        in_memory = any(
+            not isinstance(i, Affine) for _, read in uses for i in read.index
+        )
         if single and first.kind in ("map", "gather"):
             value.local = bool(uses) and any(
                 self.paths[u][: len(home)] == home for u, _ in uses
@@ -304,8 +308,7 @@ class _Lowering:
             value.again = self.cost_again(first, [])
             cost = self.cost_again(first, [u for u, _ in uses])
             limit = CACHE if level or tiled else MEMORY
-            whole = any(i is WHOLE for _, read in uses for i in read.index)
-            free = tensor not in outputs and not rooted and not whole
+            free = tensor not in outputs and not rooted and not in_memory
             if free and cost <= limit:
                 return
         elif single and first.kind == "reduce":
@@ -353,7 +356,12 @@ class _Lowering:
     ) -> tuple[int, ...]:
         """A buffer's dimensions: those of the outer loops that write it first, those that library
         calls take as a whole last."""
-        whole = {d for index in accesses for d, i in enumerate(index) if i is WHOLE}
+        whole = {
+            d
+            for index in accesses
+            for d, i in enumerate(index)
+            if not isinstance(i, Affine)
+        }
         depth = {loop.axis: k for k, loop in enumerate(self.paths[writer])}
 
         def level(d: int) -> int:
@@ -667,31 +675,14 @@ class _Lowering:
         return len(self.failures)
 
     def gather(self, unit: Unit) -> tuple[list[Stmt], Expr]:
-        read = unit.reads[0]
-        x = read.tensor
         statements, found = self.looked_up(unit)
-        return statements, self.load_at(unit, read, iter(found), x)
-
-    def load_at(self, unit: Unit, read: Read, found: Iterable[Expr], x: Tensor) -> Expr:
-        """A load whose whole dimensions are given by the indices found."""
-        given = iter(found)
-        index: list[Index] = [
-            next(given) if i is WHOLE else self.index(unit, i) for i in read.index
-        ]
-        if x in self.values:
-            value = self.values[x]
-            return Load(value.buffer, tuple(index[d] for d in value.kept), x.dtype)
-        if x.op.form is not None and isinstance(x.op.form(x.node), Fill) and not x.ndim:
-            return self.fill(unit, read)
-        return Load(self.leaf(x), tuple(index), x.dtype)
+        return statements, self.load(unit, unit.reads[0], found)
 
     def scatter(self, unit: Unit, value: _Value) -> list[Stmt]:
         statements, found = self.looked_up(unit)
-        given = iter(found)
-        index = [next(given) if i is WHOLE else self.index(unit, i) for i in unit.store]
+        index = tuple(self.position(unit, unit.store[d], found) for d in value.kept)
         expr = self.load(unit, unit.reads[0])
-        kept = tuple(index[d] for d in value.kept)
-        return [*statements, Store(value.buffer, kept, MODES[unit.combine], expr)]
+        return [*statements, Store(value.buffer, index, MODES[unit.combine], expr)]
 
     def call(self, unit: Unit) -> list[Stmt]:
         """A library call on whole views."""
@@ -759,17 +750,29 @@ class _Lowering:
             return Apply("cast", args, dtype)
         return Apply(node.op.name, args, dtype, tuple(node.attrs.items()))
 
-    def load(self, unit: Unit, read: Read) -> Expr:
-        """The element a unit reads."""
+    def position(
+        self,
+        unit: Unit,
+        index: object,
+        found: Sequence[Expr],
+        tiled: bool = False,
+    ) -> Index:
+        """An index over a unit's axes, or what was found where it is looked up."""
+        if isinstance(index, Lookup):
+            return found[index.number]
+        return self.index(unit, index, tiled)
+
+    def load(self, unit: Unit, read: Read, found: Sequence[Expr] = ()) -> Expr:
+        """The element a unit reads; `found` are the indices of what it looks up."""
         tensor = read.tensor
         value = self.values.get(tensor)
         if value is None:
             form = tensor.op.form(tensor.node) if tensor.op.form is not None else None
             if isinstance(form, Fill) and not (form.what == "value" and tensor.ndim):
-                return self.fill(unit, read)
+                return self.fill(unit, read, found)
             return Load(
                 self.leaf(tensor),
-                tuple(self.index(unit, i) for i in read.index),
+                tuple(self.position(unit, i, found) for i in read.index),
                 tensor.dtype,
             )
         inside = self.paths[unit][: len(value.body)] == value.body
@@ -781,7 +784,8 @@ class _Lowering:
         if not value.buffer:
             return self.again(unit, read)
         index = tuple(
-            self.index(unit, read.index[d], d in value.tiled) for d in value.kept
+            self.position(unit, read.index[d], found, d in value.tiled)
+            for d in value.kept
         )
         return Load(value.buffer, index, tensor.dtype)
 
@@ -803,7 +807,7 @@ class _Lowering:
             self.known[key] = Ref(name, read.tensor.dtype)
         return self.known[key]
 
-    def fill(self, unit: Unit, read: Read) -> Expr:
+    def fill(self, unit: Unit, read: Read, found: Sequence[Expr]) -> Expr:
         """A number, a dimension or an index as an expression."""
         node = read.tensor.node
         dtype = read.tensor.dtype
@@ -815,7 +819,8 @@ class _Lowering:
         if form.what == "dim":
             expr = Size(node.attrs.value)
         else:
-            expr = _lin_expr(self.index(unit, read.index[form.axis]))
+            at = self.position(unit, read.index[form.axis], found)
+            expr = _lin_expr(at) if isinstance(at, Lin) else at
         return expr if dtype == int64 else Apply("cast", (expr,), dtype)
 
 

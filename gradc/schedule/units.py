@@ -33,7 +33,7 @@ from gradc.ops.loops import (
 from gradc.schedule.contract import matrix_product
 from gradc.types import Dim, Shape, size_of
 
-__all__ = ["WHOLE", "Index", "Read", "Unit", "Units", "is_axis", "make_units"]
+__all__ = ["WHOLE", "Index", "Lookup", "Read", "Unit", "Units", "is_axis", "make_units"]
 
 
 class _Whole:
@@ -43,8 +43,16 @@ class _Whole:
         return "WHOLE"
 
 
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The index of a dimension that array `number` of a gather's or scatter's indices gives."""
+
+    number: int
+
+
 WHOLE = _Whole()
-Index: TypeAlias = "Affine | _Whole"
+Index: TypeAlias = "Affine | Lookup | _Whole"
+"""Of a dimension: an affine form, or what needs the tensor in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +139,19 @@ def compose(outer: Sequence[Affine], inner: Sequence[Index]) -> tuple[Index, ...
     result: list[Index] = []
     for affine in outer:
         offset, terms = affine.offset, dict[int, Dim]()
-        whole = False
+        whole: Index | None = None
         for k, step in affine.terms:
             at = inner[k]
-            if isinstance(at, _Whole):
-                whole = True
+            if not isinstance(at, Affine):
+                whole = at
                 if step != 1 or len(affine.terms) > 1 or affine.offset != 0:
                     raise NotAffine
                 continue
             offset = offset + step * at.offset
             for a, s in at.terms:
                 terms[a] = terms.get(a, 0) + step * s
-        if whole:
-            result.append(WHOLE)
+        if whole is not None:
+            result.append(whole)
         else:
             kept = tuple((a, s) for a, s in sorted(terms.items()) if s != 0)
             result.append(Affine(offset, kept))
@@ -192,7 +200,7 @@ def reshape_index(
         step: Dim = stride
         for g in reversed(group):
             at = index[g]
-            if isinstance(at, _Whole):
+            if not isinstance(at, Affine):
                 raise NotAffine
             flat = flat + step * at.offset
             for a, s in at.terms:
@@ -487,7 +495,8 @@ class _Maker:
         free = [k for k in range(out.ndim) if k not in middle]
         rest = iter(free)
         index: list[Index] = [
-            WHOLE if k in form.axes else axis(next(rest)) for k in range(x.ndim)
+            Lookup(form.axes.index(k)) if k in form.axes else axis(next(rest))
+            for k in range(x.ndim)
         ]
         lookups = [(t, tuple(axis(k) for k in middle)) for t in indices]
         self.add(node, "gather", out.shape, [(x, index), *lookups])
@@ -499,7 +508,8 @@ class _Maker:
         middle = range(form.at, form.at + form.rank)
         rest = iter([k for k in range(updates.ndim) if k not in middle])
         store: tuple[Index, ...] = tuple(
-            WHOLE if k in form.axes else axis(next(rest)) for k in range(out.ndim)
+            Lookup(form.axes.index(k)) if k in form.axes else axis(next(rest))
+            for k in range(out.ndim)
         )
         if out in self.sums:
             self.begin(node)

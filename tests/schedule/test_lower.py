@@ -266,3 +266,48 @@ def test_what_is_read_by_rows_and_whole_at_once_is_kept_whole(
         dict(zip(("N", "D"), x.shape, strict=True)),
     )
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+LOOKED_UP = {
+    "a row that is broadcast": "broadcast_to(u[:1] * v, (3, M))[k]",
+    "a broadcast axis beside another": "broadcast_to((a * 2.0)[:1], (3, M))[k, l]",
+    "a number": "broadcast_to(exp(u[0]), (3,))[k]",
+    "an input's number": "broadcast_to(s, (3,))[k]",
+    "transposed": "(a * 2.0).T[l, k]",
+    "an input transposed": "a.T[l, k]",
+    "axes apart": "transpose(stack([a, a * a]), (2, 0, 1))[l, :, k]",
+    "counted": "arange(5)[k] * s",
+    "counted along one axis": "broadcast_to(arange(5)[:, None], (5, M))[k, l] * s",
+    "one value": "ones((5,))[k] * s",
+    "a size": "broadcast_to(M, (5,))[k] * s",
+    "backwards": "sin(v)[::-1][k]",
+    "reshaped": "sin(a).reshape(3 * M)[k * 2]",
+    "looked up twice": "sin(a)[k][::-1][l - l, l]",
+    "a sum": "sum(a * a, axis=1)[k]",
+    "a sum, broadcast": "broadcast_to(sum(a * a, axis=0), (3, M))[k]",
+    "by computed indices": "sin(v)[broadcast_to(k[0] + 1, (3,))]",
+    "by transposed indices": "sin(a)[stack([k, l]).T, stack([l, k]).T]",
+    "into what is written": "index_add(a * 2.0, (k, l), u[k] * s)[:, l]",
+}
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("kind", LOOKED_UP)
+def test_what_is_looked_up_may_be_a_view_of_anything(kind: str, level: int) -> None:
+    graph = gradient_graph(f"""
+a: float[3, M]
+u: float[3]
+v: float[M]
+s: float
+k: int[3]
+l: int[3]
+y = {LOOKED_UP[kind]}
+differentiate([y], [a, u, v, s], grad_ys=[cos(y)], unconnected_gradients="zero")
+""")
+    made = schedule(simplified(graph), "f", level)
+    values = drawn(graph, {"M": 5}, 0)
+    values |= {"k": np.array([0, 2, 1]), "l": np.array([2, -1, 2])}
+    feeds = {t: values[t.attrs.name] for t in graph.inputs}
+    expected = evaluate([o.tensor for o in graph.outputs if o.tensor], feeds, {"M": 5})
+    for got, want in zip(run(made, values, {"M": 5}), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
