@@ -19,6 +19,8 @@ from gradc.errors import OptionError, ShapeError, TypeMismatch
 
 __all__ = [
     "DTYPES",
+    "NAME",
+    "WORD",
     "DType",
     "Dim",
     "Facts",
@@ -57,6 +59,12 @@ __all__ = [
     "uint64",
 ]
 
+
+WORD = "[0-9A-Za-z_\x80-\U0010ffff]"
+"""A character of a name in Python text, as a pattern: outside strings and comments all that is not
+ASCII belongs to names (`\\w` misses the marks that combine with letters)."""
+NAME = rf"(?!\d){WORD}+"
+"""A whole name in Python text, as a pattern."""
 
 # ------------------------------------------------------------------ element types
 
@@ -432,7 +440,7 @@ def _floor_nonnegative(atom: Floor) -> bool:
 
 def _wrap(dim: Dim) -> str:
     text = dim_text(dim)
-    return text if re.fullmatch(r"\w+", text) else f"({text})"
+    return text if re.fullmatch(f"{WORD}+", text) else f"({text})"
 
 
 def dim_text(dim: Dim) -> str:

@@ -15,6 +15,7 @@ from gradc.graph import Graph, Output, Tensor, label
 from gradc.ops.basic import input_
 from gradc.ops.functions import lookup_function
 from gradc.ops.index import index, index_update
+from gradc.ops.keys import index_constant
 from gradc.types import (
     Dim,
     DType,
@@ -145,7 +146,7 @@ def _steps(draw: st.DrawFn, pool: Sequence[Tensor]) -> Tensor:
     x = draw(st.sampled_from(list(pool)))
     kind = draw(
         st.sampled_from(
-            ("unary", "binary", "reduce", "shape", "along", "product", "join")
+            ("unary", "binary", "reduce", "shape", "along", "product", "join", "look")
         )
     )
     if kind == "unary" or not _is_free(x):
@@ -174,7 +175,27 @@ def _steps(draw: st.DrawFn, pool: Sequence[Tensor]) -> Tensor:
     if kind == "join" and x.ndim:
         axis = draw(st.integers(0, x.ndim - 1))
         return call("concatenate", [x, call("flip", x, axis) * 2.0], axis=axis)  # type: ignore[no-any-return]
+    if kind == "look" and x.ndim:
+        return _looked_up(draw, x, pool)
     return _reshaped(draw, x)
+
+
+def _looked_up(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor]) -> Tensor:
+    """Elements of x, or of a view of x, at integers of the graph or at constant ones."""
+    axes = [k for k, d in enumerate(x.shape) if isinstance(d, int)]
+    if draw(st.booleans()) or not axes:
+        x = call("broadcast_to", call("expand_dims", x, 0), (3, *x.shape))
+        axes = [0, *(k + 1 for k in axes)]
+        if draw(st.booleans()):
+            x = call("swapaxes", x, 0, draw(st.sampled_from(axes)))
+    given = [t for t in pool if t.dtype == int64 and t.ndim == 1]
+    given.append(index_constant(np.array([1, 0, -1])))
+    numbers = draw(st.sampled_from(given))
+    chosen = draw(st.lists(st.sampled_from(axes), min_size=1, max_size=2, unique=True))
+    key: list[Any] = [slice(None)] * x.ndim
+    for axis in chosen:
+        key[axis] = call("remainder", numbers, x.shape[axis])
+    return index(x, tuple(key))
 
 
 def _partner(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor]) -> Tensor:

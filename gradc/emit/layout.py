@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from gradc.types import WORD
+
 __all__ = [
     "ATOM",
     "SIGN",
@@ -619,7 +621,8 @@ def _quoted(text: str) -> str:
 
 # ------------------------------------------------------------------------ statements
 
-_PLAIN = re.compile(r"[\w.]+(\([\w., ]*\))?|[\w.]+ [-+/@] [\w.]+")
+_ATOM = rf"(?:{WORD}|\.)+"
+_PLAIN = re.compile(rf"{_ATOM}(\((?:{WORD}|[., ])*\))?|{_ATOM} [-+/@] {_ATOM}")
 
 
 def statement(text: str, indent: int = 0) -> list[str]:

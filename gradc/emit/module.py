@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gradc.emit import layout
 from gradc.emit.constants import Constants, ConstantsView, definitions
-from gradc.emit.names import RESERVED, Namer, docstring, quoted
+from gradc.emit.names import (
+    RESERVED,
+    Namer,
+    docstring,
+    quoted,
+    whole_word,
+    words,
+)
 from gradc.emit.objective import ObjectiveView, objective_view
 from gradc.emit.parameters import Inputs
 from gradc.emit.selftest import SelfTest, SelfTestView, selftest_view
@@ -445,7 +452,7 @@ class _Assembly:
         """A dimension in the words of the source."""
         text = dim_text(dim)
         for new, old in self.source_symbols.items():
-            text = docstring(old).join(re.split(rf"\b{re.escape(new)}\b", text))
+            text = docstring(old).join(re.split(whole_word(new), text))
         return text
 
     # ---------------------------------------------------------------------- tables
@@ -505,7 +512,7 @@ class _Assembly:
         elif entry.ys and name != SEEDED:
             rest += self.scaled(entry, scope)
         rest += self.returned(entry, scope)
-        used = set(re.findall(r"\w+", "\n".join(rest)))
+        used = words("\n".join(rest))
         body += [f"if {threads} != 1:", f"    {glob('_threads')}({threads})"]
         count = len(self.inputs.names)
         body.append(
@@ -699,7 +706,7 @@ class _Assembly:
             note = textwrap.wrap(docstring(text), 84)
         lines += self.entry_doc(entry, False, note)
         rest = self.target.call(entry, scope) + self.returned(entry, scope, variables)
-        used = set(re.findall(r"\w+", "\n".join(rest)))
+        used = words("\n".join(rest))
         call = f"{scope.glob('_inputs')}({', '.join(self.inputs.names)})"
         body = [
             f"if {threads} != 1:",
@@ -724,7 +731,7 @@ class _Assembly:
         rest = self.target.call(entry, scope) + self.returned(entry, scope)
         if entry.ys:
             seeds = scope.inputs[len(pair.held) + len(pair.kept) :]
-            used = set(re.findall(r"\w+", "\n".join(rest)))
+            used = words("\n".join(rest))
             rest.insert(0, _unpacked(seeds, used, self.seeds_call(entry, scope)))
         if pair.defaults:
             texts = [f"residuals.{n}" if n else "None" for n in pair.defaults]
@@ -733,7 +740,7 @@ class _Assembly:
                 f"if {grad_ys} is None:",
                 f"    {grad_ys} = ({', '.join(texts)}{tail})",
             ]
-        used = set(re.findall(r"\w+", "\n".join(rest)))
+        used = words("\n".join(rest))
         wanted = [
             f"({quoted(name)}, {glob('np')}.{scalar_name(type.dtype.name)}, "
             f"{shape_in(type.shape, scope.sizes)})"
@@ -751,7 +758,7 @@ class _Assembly:
         if wanted:
             call = f"{glob('_arrays')}({items_}, ({', '.join(wanted)}{tail}))"
             checks = [_unpacked(variables, used, call)]
-        used |= set(re.findall(r"\w+", "\n".join(checks)))
+        used |= words("\n".join(checks))
         needed = [s for s in self.inputs.symbols if scope.sizes[s] in used]
         whole = f"{glob('_residuals')}(residuals)"
         if needed:
@@ -875,7 +882,7 @@ def _without_unused(text: str, imports: Sequence[str]) -> str:
     """The text without the imports whose name it does not use."""
     for line in filter(None, imports):
         name = line.split()[-1]
-        if not re.search(rf"\b{name}\b", text.replace(f"\n{line}\n", "\n", 1)):
+        if not re.search(whole_word(name), text.replace(f"\n{line}\n", "\n", 1)):
             text = text.replace(f"\n{line}\n", "\n", 1)
     return text.rstrip("\n") + "\n"
 

@@ -5,10 +5,21 @@ from __future__ import annotations
 import builtins
 import hashlib
 import keyword
+import re
 import unicodedata
 from collections.abc import Hashable, Iterable
 
-__all__ = ["Namer", "comment", "identifier", "plain", "quoted"]
+from gradc.types import WORD
+
+__all__ = [
+    "Namer",
+    "comment",
+    "identifier",
+    "plain",
+    "quoted",
+    "whole_word",
+    "words",
+]
 
 LONGEST = 60
 """Names are cut to so many characters."""
@@ -16,6 +27,10 @@ COMMENT = 84
 """Comments are cut to so many characters."""
 RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"np", "npt"}
 """Names that emitted code means something by."""
+
+
+SPECIAL = "__debug__"
+"""A name that Python's compiler takes for a constant, though it is no keyword."""
 
 
 def identifier(text: str) -> str:
@@ -34,11 +49,21 @@ def identifier(text: str) -> str:
         if name.isascii() and set(name) == {"_"}:
             name = "x"
         if not name.isidentifier():
-            name = f"x{name}"
+            name = unicodedata.normalize("NFKC", f"x{name}")
     if len(name) > LONGEST:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         name = f"{name[: LONGEST - 9]}_{digest[:8]}"
-    return f"{name}_" if keyword.iskeyword(name) else name
+    return f"{name}_" if keyword.iskeyword(name) or name == SPECIAL else name
+
+
+def words(text: str) -> set[str]:
+    """All names in a Python text (and what looks like one in its strings)."""
+    return set(re.findall(f"{WORD}+", text))
+
+
+def whole_word(name: str) -> str:
+    """The pattern of a name in a Python text, not as a part of another."""
+    return f"(?<!{WORD}){re.escape(name)}(?!{WORD})"
 
 
 class Namer:

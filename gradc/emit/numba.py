@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradc.emit import blassource, layout, mathsource
 from gradc.emit.constants import Constants
-from gradc.emit.names import quoted
+from gradc.emit.names import quoted, words
 from gradc.emit.numba_kernel import KernelSource, numba_kernel
 from gradc.emit.numpy import Statements
 from gradc.emit.text import dim_in, shape_in
@@ -220,11 +220,9 @@ class NumbaTarget:
         imports = {f"import {m}" for m in MODULES}
         imports |= {"from collections.abc import Iterator"}
         used = set().union(*(h.imports for h in helpers), blas.imports)
-        words = {
-            w for s in sources for line in s.lines for w in re.findall(r"\w+", line)
-        }
+        used_words = set().union(*(words(line) for s in sources for line in s.lines))
         imports |= {f"import {m}" for m in ("ctypes", "importlib", "math") if m in used}
-        imports |= {"import math"} if "math" in words else set()
+        imports |= {"import math"} if "math" in used_words else set()
         imports |= {"import pathlib"} if "pathlib" in used else set()
         compiled = CompiledView(
             helpers=(

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 from gradc.emit import layout, mathsource
 from gradc.emit.constants import INLINE, Constants, array_text, number_text
-from gradc.emit.names import RESERVED, Namer, comment, plain, quoted
+from gradc.emit.names import RESERVED, Namer, comment, plain, quoted, words
 from gradc.errors import Span, UnsupportedError
 from gradc.graph import Data, Graph, Node, Tensor, ordered
-from gradc.types import DType, Poly, dim_text, shape_text, symbols_of
+from gradc.types import WORD, DType, Poly, dim_text, shape_text, symbols_of
 
 if TYPE_CHECKING:
     from gradc.emit.module import Entry, Scope
@@ -96,13 +96,14 @@ class _Group:
     lines: list[str] = field(default_factory=list)
 
 
-_CALL = re.compile(r"[A-Za-z_][\w.]*\([\w.]+(, [\w.]+)*\)")
-_INFIX = re.compile(r"[\w.]+ ([-+*/@]) [\w.]+")
+_ATOM = rf"(?:{WORD}|\.)+"
+_CALL = re.compile(rf"[A-Za-z_][\w.]*\({_ATOM}(, {_ATOM})*\)")
+_INFIX = re.compile(rf"{_ATOM} ([-+*/@]) {_ATOM}")
 _SLOT = re.compile(r"_(\d+)_operand_")
 
 
 _SLOTS_ALONE = re.compile(
-    r"(?!_\d)[A-Za-z_][\w.]*\((_\d+_operand_|[\w.=]+)(, (_\d+_operand_|[\w.=]+))*\)"
+    rf"(?!_\d)[A-Za-z_][\w.]*\(({WORD}|[.=])+(, ({WORD}|[.=])+)*\)"
 )
 _SLOTS_INFIX = re.compile(r"_(\d+)_operand_ ([-+*/@]) _(\d+)_operand_")
 
@@ -190,8 +191,8 @@ class _Function:
         body = self.body()
         last = ", ".join(v.text for v in returned) + ("," if len(returned) == 1 else "")
         body += layout.statement(f"return {last}" if returned else "return ()", 4)
-        words = frozenset(re.findall(r"\w+", "\n".join(body)))
-        symbols = tuple(s for s in self.symbols if s in words)
+        used = words("\n".join(body))
+        symbols = tuple(s for s in self.symbols if s in used)
         items = [f"{self.values[t].text}: Any" for t in inputs]
         items += [f"{s}: int" for s in symbols]
         head = layout.parameters(f"def {name}", items, " -> tuple[Any, ...]:")
@@ -204,7 +205,9 @@ class _Function:
         for v in returned:
             made.append(v.text not in given)
             given.add(v.text)
-        return NumpySource((*lines, *body), inputs, symbols, words, tuple(made))
+        return NumpySource(
+            (*lines, *body), inputs, symbols, frozenset(used), tuple(made)
+        )
 
     # ----------------------------------------------------------------------- groups
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from gradc.emit import layout
 from gradc.emit.names import quoted
-from gradc.types import Dim, TensorType, dim_text
+from gradc.types import NAME, WORD, Dim, TensorType, dim_text
 
 __all__ = [
     "Hidden",
@@ -56,7 +56,8 @@ def dim_in(dim: Dim, names: Mapping[str, str]) -> str:
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
     """Python text of dimensions with symbols by their variables' names."""
-    return re.sub(r"(?<![\w.\"])[^\W\d]\w*", lambda m: names.get(m[0], m[0]), text)
+    alone = rf"(?<!{WORD})(?<![.\"]){NAME}"
+    return re.sub(alone, lambda m: names.get(m[0], m[0]), text)
 
 
 def shape_in(shape: Sequence[Dim], names: Mapping[str, str]) -> str:

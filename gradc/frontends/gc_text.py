@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gradc.errors import GradcError, ParseError, Source, Span
+from gradc.types import NAME
 
 __all__ = [
     "MAX_STATEMENT",
@@ -159,7 +160,7 @@ def assigned(source: Source, starts: Sequence[int]) -> set[str]:
     return {unicodedata.normalize("NFKC", m[0]) for m in found if m is not None}
 
 
-_HEAD = re.compile(r"[^\W\d]\w*")
+_HEAD = re.compile(NAME)
 
 
 def pieces(source: Source, starts: Sequence[int]) -> Iterator[Piece | Broken]:
@@ -230,7 +231,7 @@ def _single(source: Source, text: str, shift: int) -> Piece | Broken:
 def _bound(text: str) -> tuple[str, ...]:
     """The names at the front of a statement, up to its `=` or `:`."""
     head = re.split(r"[=:\n]", text[:1000], maxsplit=1)[0]
-    words = re.findall(r"[^\W\d]\w*", head)
+    words = [unicodedata.normalize("NFKC", word) for word in re.findall(NAME, head)]
     return tuple(word for word in words if not keyword.iskeyword(word))
 
 

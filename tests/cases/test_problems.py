@@ -59,6 +59,8 @@ def check(name: str, **options: Any) -> None:
     assert gradients._fields == tuple(problem["grads"])
     for x, want in problem["grads"].items():
         close(getattr(gradients, x), want)
+    (value,) = module.run(**inputs)
+    close(value, problem["value"])
 
 
 def test_each_problem_has_its_text() -> None:

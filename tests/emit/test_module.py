@@ -18,7 +18,13 @@ import gradc
 from gradc.driver import emit_module, options_of
 from gradc.emit.module import environment, fields_of
 from gradc.frontends.gc import parse
+from gradc.graph import Graph, Output, label
+from gradc.ops.basic import input_
+from gradc.ops.elementary import tanh
 from gradc.ops.evaluator import evaluate
+from gradc.ops.functions import number
+from gradc.ops.reduce import reduce_sum
+from gradc.types import TensorType, float64, symbol
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 TARGETS = ["numpy", "numba"]
@@ -533,6 +539,50 @@ def test_tables(logistic):
     assert logistic.OUTPUTS["p"] == {"dtype": "float64", "shape": ("N",)}
     names = ast.parse(logistic.source)
     assert ast.get_docstring(names).startswith("l2-regularised logistic regression.")
+
+
+NAMES = [
+    *("x\u0302", "\u0915\u093e", "\u00e9t\u00e9", "a\u00b7b", "\u2118", "x\u203fy"),
+    *("__debug__", "__file__", "__name__", "__doc__", "__builtins__", "__import__"),
+    *("__class__", "__slots__", "__new__", "__x", "__annotations__", "super", "self"),
+    *("_", "match", "type", "case", "print", "int", "range", "len", "object", "tuple"),
+    *("np", "npt", "numba", "math", "warnings", "Any", "NamedTuple", "annotations"),
+    *("out", "threads", "grad_ys", "residuals", "arena", "rows", "i", "theta"),
+    *("run", "forward", "backward", "Values", "Objective", "INPUTS", "GRADC"),
+    *("_fields", "_replace", "_asdict", "count", "index", "fun", "pack", "bounds"),
+]
+
+
+def test_any_name_is_a_legal_name():
+    """Marks that combine with letters, and names that Python means something by."""
+    inputs = [
+        input_(name=n, type=TensorType(float64, (symbol(s),)), default=None)
+        for n, s in zip(NAMES, ["N", "N\u0302"] * len(NAMES), strict=False)
+    ]
+    inputs = [label(t, n) for t, n in zip(inputs, NAMES, strict=True)]
+    y = sum(
+        (reduce_sum(tanh(t), axes=(0,)) for t in inputs), start=number(0.0, float64)
+    )
+    graph = Graph(
+        "names",
+        tuple(inputs),
+        tuple(Output(n, t * 2.0) for n, t in zip(NAMES, inputs, strict=True)),
+        names={"y": y},
+    )
+    module = gradc.compile(graph, ys=[y], xs=inputs, target="numpy", wrap="scipy")
+    assert set(NAMES) - set(module.INPUTS) == {"__debug__"}
+    arrays = [np.arange(3.0) + k for k in range(len(NAMES))]
+    given = dict(zip(module.INPUTS, arrays, strict=True))
+    for found, x in zip(module.run(**given), arrays, strict=True):
+        np.testing.assert_array_equal(found, x * 2.0)
+    (value,), gradients = module.value_and_gradients(*arrays)
+    for found, x in zip(gradients, arrays, strict=True):
+        np.testing.assert_allclose(found, 1.0 - np.tanh(x) ** 2)
+    _, residuals = module.forward(**given)
+    for found, bar in zip(module.backward(residuals), gradients, strict=True):
+        np.testing.assert_array_equal(found, bar)
+    objective = module.objective()
+    assert objective.fun(objective.pack(**given))[0] == value
 
 
 def test_options_are_renamed_where_an_input_has_the_name():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
-from gradc.driver import simplified
+from gradc.driver import compile, simplified
 from gradc.graph import Graph
 from gradc.ops.evaluator import evaluate
 from gradc.schedule.check import check
@@ -58,8 +59,22 @@ def test_passes_keep_values(case: Case) -> None:
 @SETTINGS
 @given(case=cases())
 def test_programs_agree(level: int, case: Case) -> None:
-    expected = values(case.graph, case)
-    graph = simplified(case.graph)
+    run(case.graph, level, case)
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@SETTINGS
+@given(case=cases())
+def test_programs_of_each_output_alone_agree(level: int, case: Case) -> None:
+    """What is kept where depends on who reads it, hence on what else is asked for."""
+    for output in case.graph.outputs:
+        run(replace(case.graph, outputs=(output,)), level, case)
+
+
+def run(graph: Graph, level: int, case: Case) -> None:
+    """Compare a Program of the graph with the evaluator."""
+    expected = values(graph, case)
+    graph = simplified(graph)
     made = schedule(graph, "f", level)
     check(made.program)
     arrays: dict[str, Any] = {}
@@ -74,3 +89,21 @@ def test_programs_agree(level: int, case: Case) -> None:
     assert interpret(made.program, arrays, case.sizes) == 0
     for name, value in zip(made.outputs, expected, strict=True):
         agree(arrays[name], value, case, f"{name} of\n{made.program}")
+
+
+@settings(
+    SETTINGS,
+    max_examples=4,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(case=cases(size=24))
+def test_compiled_kernels_agree(
+    tmp_path_factory: pytest.TempPathFactory, case: Case
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRADC_CACHE_DIR", str(tmp_path_factory.mktemp("modules")))
+        module = compile(case.graph)
+        found = module.run(**{t.attrs.name: v for t, v in case.feeds.items()})
+    for got, want in zip(found, values(case.graph, case), strict=True):
+        agree(np.asarray(got), want, case, module.source)
