@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 __all__ = ["turn"]
+
+
+_held: set[IO[bytes]] = set()
+
+
+def _give_up() -> None:
+    """In a forked child: a turn is that of the parent's thread, and ends with it."""
+    for file in _held:
+        file.close()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_give_up)
 
 
 @contextmanager
@@ -25,6 +40,8 @@ def turn(path: Path, seconds: float = 60.0) -> Iterator[bool]:
         with suppress(ImportError, OSError):
             fcntl: Any = import_module("fcntl")
             file = stack.enter_context(open(path, "ab"))
+            _held.add(file)
+            stack.callback(_held.discard, file)
             until = time.monotonic() + seconds
             while not has_turn and time.monotonic() < until:
                 try:

@@ -686,10 +686,10 @@ print("right")
 """
 
 
-def use(folder, **environment):
+def use(folder, script=USE, **environment):
     """Import the module in a folder (or zip file) in a process without gradc, and call it."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", USE, str(folder)],
+        [sys.executable, "-W", "error", "-c", script, str(folder)],
         capture_output=True,
         text=True,
         check=False,
@@ -728,6 +728,36 @@ def test_calls_after_a_fork(logistic):
     if child == 0:
         os._exit(0 if logistic.run(**feeds).loss == want else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+FORK = """
+import os, signal, sys, threading, time
+sys.path.insert(0, sys.argv[1])
+import numpy
+import model
+x = numpy.arange(3.0)
+for work, seconds in ((model.run, 0.0), (model.value_and_gradients, 0.2)):
+    thread = threading.Thread(target=work, args=(x,))
+    thread.start()
+    time.sleep(seconds)
+    child = os.fork()
+    if not child:
+        signal.alarm(100)  # one that hangs ends
+        right = model.run(x).y == 5.0 and model.value_and_gradients(x)[0].y == 5.0
+        grandchild = os.fork()
+        if not grandchild:
+            os._exit(model.run(x).y != 5.0)
+        os._exit(not right or os.waitpid(grandchild, 0)[1])
+    status = os.waitpid(child, 0)[1]
+    thread.join()
+    assert status == 0, status
+print("right")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_during_another_threads_first_call(square, tmp_path):
+    use(square, FORK, GRADC_CACHE_DIR=str(tmp_path / "cache"))
 
 
 def test_calls_from_several_threads(logistic):

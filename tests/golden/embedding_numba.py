@@ -496,6 +496,7 @@ _arenas: list[Any] = []
 _lock = threading.RLock()
 _new = tuple.__new__  # of named tuples, whose own are Python functions
 _empty, _ndarray = np.empty, np.ndarray  # globals are found faster than attributes
+_held = contextlib.ExitStack()  # Numba's lock, during a fork
 
 
 def _kernel(name: str, arguments: tuple[Any, ...]) -> int:
@@ -510,8 +511,8 @@ def _kernel(name: str, arguments: tuple[Any, ...]) -> int:
 
 def _first_call(name: str, arguments: tuple[Any, ...]) -> Any:
     """The compiled kernel: of an earlier run, else made now, in one process at a time."""
-    numba = importlib.import_module("numba")
     with _lock:
+        numba = importlib.import_module("numba")
         if numba.config.DISABLE_JIT:
             return globals()[name]
         if name not in _compiled:
@@ -543,14 +544,33 @@ def _give_back(arena: Any) -> None:
         _arenas.append(arena)
 
 
+def _before_fork() -> None:
+    """Wait for what other threads compile: in a child with half of it, a call would hang."""
+    _lock.acquire()
+    compiler_lock = sys.modules.get("numba.core.compiler_lock")
+    lock = getattr(compiler_lock, "global_compiler_lock", contextlib.nullcontext())
+    _held.enter_context(lock)
+
+
 def _after_fork() -> None:
-    global _lock
-    _lock = threading.RLock()
+    _held.close()
+    _lock.release()
+
+
+def _after_fork_in_child() -> None:
+    _after_fork()
     _arenas.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    # Hooks run from the last to the first. That of logging takes a lock that Numba needs, so it
+    # must run after the wait.
+    importlib.import_module("logging")
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork,
+        after_in_child=_after_fork_in_child,
+    )
 
 _FAILURES: dict[str, list[tuple[str, str]]] = {
     "_run": [

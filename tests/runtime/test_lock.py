@@ -53,6 +53,21 @@ def test_nobody_waits_for_the_dead(tmp_path: Path) -> None:
         assert has_turn and time.monotonic() - began < 5.0
 
 
+def test_a_turn_ends_though_a_child_was_forked_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with turn(path):
+        child = os.fork()
+        if child == 0:
+            time.sleep(60.0)
+            os._exit(0)
+    try:
+        with turn(path, seconds=10.0) as has_turn:
+            assert has_turn
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
 def test_one_that_hangs_is_not_waited_for_long(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     child = holder(path, 60.0)
