@@ -13,7 +13,7 @@ __all__ = ["Product", "matrix_product"]
 
 UNROLLED = 64
 """The most multiplications of a product that is written out."""
-SMALL = 16
+SMALL = 8
 """A size up to which two static sizes make a product a loop."""
 
 

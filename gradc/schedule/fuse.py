@@ -15,7 +15,7 @@ from gradc.graph import Tensor
 from gradc.schedule.units import Read, Unit, Units, axis_in, is_axis
 from gradc.types import Dim, evaluate_dim, size_of, symbol, symbols_of
 
-__all__ = ["Item", "LoopItem", "fuse", "separate"]
+__all__ = ["Item", "LoopItem", "fuse", "loop_name", "separate"]
 
 NOMINAL = 1000
 """The size that a symbol counts as where costs are compared."""
@@ -493,11 +493,15 @@ class _Fuser:
         return name
 
     def name(self, depth: int) -> str:
-        """The loop variable of a depth: i, j, k, ...; doubled where the graph has that name."""
-        letter = "ijklmnpq"[depth] if depth < 8 else f"i{depth}"
-        while letter in self.reserved:
-            letter += letter[0]
-        return letter
+        return loop_name(depth, self.reserved)
+
+
+def loop_name(depth: int, reserved: frozenset[str]) -> str:
+    """The loop variable of a depth: i, j, k, ...; doubled where the graph has that name."""
+    letter = "ijklmnpq"[depth] if depth < 8 else f"i{depth}"
+    while letter in reserved:
+        letter += letter[0]
+    return letter
 
 
 @dataclass(eq=False, slots=True)

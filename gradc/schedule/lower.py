@@ -20,6 +20,7 @@ from gradc.graph import Graph, Node, Tensor
 from gradc.ops.loops import Affine, Contract, Cumulate, Elementwise, Fill
 from gradc.passes.merge import merge
 from gradc.passes.simplify import simplify
+from gradc.schedule.again import recompute_operands
 from gradc.schedule.calls import call_statements
 from gradc.schedule.fuse import BLOCK, Item, LoopItem, fuse, separate
 from gradc.schedule.program import (
@@ -129,7 +130,11 @@ def schedule(graph: Graph, name: str, level: int = 1) -> Scheduled:
     reserved = frozenset(_symbols(graph)) | {
         t.name for n in graph.nodes() for t in n.outputs
     }
-    items = fuse(units, reserved) if level > 0 else separate(units, reserved)
+    if level > 0:
+        items = fuse(units, reserved)
+        recompute_operands(units, items, reserved)
+    else:
+        items = separate(units, reserved)
     return _Lowering(graph, units, items, name).run()
 
 
@@ -247,6 +252,9 @@ class _Lowering:
             for read in unit.reads:
                 uses.setdefault(read.tensor, []).append((unit, read))
         outputs = {tensor: name for name, tensor in self.output_names.items()}
+        for tensor in reversed(self.units.writers):
+            if tensor not in outputs and tensor not in rooted:
+                self.keep_operand(tensor, uses)
         for tensor, writers in self.units.writers.items():
             self.place(tensor, writers, uses.get(tensor, []), tensor in rooted, outputs)
         for tensor in self.units.alias:
@@ -259,6 +267,34 @@ class _Lowering:
                 alias, tensor.dtype, tensor.shape, self.buffers[name].place, alias=name
             )
             self.values[tensor] = _Value(alias, tuple(range(tensor.ndim)), buffer=alias)
+
+    def keep_operand(
+        self, tensor: Tensor, uses: dict[Tensor, list[tuple[Unit, Read]]]
+    ) -> None:
+        """Have a call's result kept for the later uses of what is cheap to compute from it.
+
+        The result lies in memory anyway: it is kept longer, and the other value not at all.
+        """
+        unit = self.units.writers[tensor][0]
+        used = uses.get(tensor, [])
+        if (
+            len(self.units.writers[tensor]) > 1
+            or unit.kind != "map"
+            or unit.node.op.cost > CACHE
+            or any(i is WHOLE for _, read in used for i in read.index)
+        ):
+            return
+        later = [(u, r) for u, r in used if not self.is_in(u, self.home(unit))]
+        made = [r for r in unit.reads if r.tensor in self.units.writers]
+        if not later or len(made) != 1:
+            return
+        (source,) = made
+        makers = self.units.writers[source.tensor]
+        if len(makers) == 1 and makers[0].kind == "call" and not makers[0].more:
+            uses[source.tensor] += [
+                (u, Read(source.tensor, compose_index(source.index, r.index)))
+                for u, r in later
+            ]
 
     def place(
         self,
