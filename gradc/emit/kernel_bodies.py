@@ -19,6 +19,7 @@ from gradc.schedule.program import (
     Stmt,
     Store,
     expressions,
+    loads,
     statements,
     walk,
 )
@@ -30,7 +31,6 @@ __all__ = [
     "angles",
     "is_row",
     "lane_totals",
-    "loads",
     "private_names",
 ]
 
@@ -44,12 +44,6 @@ class Block:
     axis: str
     inner: frozenset[str]
     slices: Mapping[str, str]
-
-
-def loads(body: Sequence[Stmt]) -> Iterator[Load]:
-    """All loads in the expressions of a body."""
-    for expr in expressions(body):
-        yield from (e for e in walk(expr) if isinstance(e, Load))
 
 
 def angles(loop: Loop, buffers: Mapping[str, Buffer]) -> list[Expr]:

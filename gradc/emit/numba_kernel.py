@@ -35,7 +35,6 @@ from gradc.emit.kernel_bodies import (
     angles,
     is_row,
     lane_totals,
-    loads,
     private_names,
 )
 from gradc.emit.parts import cut
@@ -68,6 +67,7 @@ from gradc.schedule.program import (
     dim_level,
     infix,
     lin_text,
+    loads,
     statements,
     takes_slots,
 )

@@ -10,11 +10,11 @@ through memory; an item computed again lies in cache.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from gradc.graph import Tensor, at
-from gradc.ops.loops import Affine, Elementwise, Fill
+from gradc.ops.loops import Affine, Elementwise
 from gradc.schedule.fuse import Item, LoopItem, loop_name
 from gradc.schedule.units import WHOLE, Read, Unit, Units, axis_in
 
@@ -134,10 +134,9 @@ def _again(
             axis = _axis(call, at_call)
             assert axis is not None
             own.bound[k] = axis
-    nest: Sequence[LoopItem] = loops
-    for outer, inner in zip(nest, nest[1:], strict=False):
-        outer.body.append(inner)
-    if not nest:
+    if not loops:
         return own, own
-    nest[-1].body.append(own)
-    return own, nest[0]
+    for outer, inner in pairwise(loops):
+        outer.body.append(inner)
+    loops[-1].body.append(own)
+    return own, loops[0]

@@ -46,6 +46,7 @@ from gradc.schedule.program import (
     View,
 )
 from gradc.schedule.scalarise import scalarise
+from gradc.schedule.stage import stage
 from gradc.schedule.tidy import inline_lets
 from gradc.schedule.units import (
     WHOLE,
@@ -57,6 +58,7 @@ from gradc.schedule.units import (
     compose_index,
     make_units,
 )
+from gradc.schedule.unroll import unroll_short
 from gradc.types import Dim, DType, bool_, float64, int64, size_of, symbols_of
 
 __all__ = ["Failure", "Scheduled", "schedule"]
@@ -135,7 +137,7 @@ def schedule(graph: Graph, name: str, level: int = 1) -> Scheduled:
         recompute_operands(units, items, reserved)
     else:
         items = separate(units, reserved)
-    return _Lowering(graph, units, items, name).run()
+    return _Lowering(graph, units, items, name, written_out=level > 0).run()
 
 
 def written_out(graph: Graph) -> Graph:
@@ -146,9 +148,16 @@ def written_out(graph: Graph) -> Graph:
 
 class _Lowering:
     def __init__(
-        self, graph: Graph, units: Units, items: list[Item], name: str
+        self,
+        graph: Graph,
+        units: Units,
+        items: list[Item],
+        name: str,
+        *,
+        written_out: bool,
     ) -> None:
         self.graph = graph
+        self.written_out = written_out
         self.units = units
         self.items = items
         self.name = name
@@ -204,7 +213,11 @@ class _Lowering:
             self.output_names[name] = tensor
         self.place_all()
         body = self.body(self.items, ())
+        if self.written_out:
+            body = unroll_short(body, self.buffers, self.fresh)
         body = inline_lets(body)
+        if self.written_out:
+            body = stage(body, self.buffers, self.fresh)
         order = ["input", "constant", "output", "workspace", "tile"]
         used = [
             b
@@ -534,7 +547,7 @@ class _Lowering:
                 if a in unit.blocks
             }
             if used <= bound and all(r.tensor not in self.values for r in reads):
-                result += self.looked_up(unit)[0]
+                result += self.looked_up(unit, path)[0]
         return result
 
     def around(self, loop: LoopItem, path: Path) -> tuple[list[Stmt], list[Stmt]]:
@@ -651,8 +664,12 @@ class _Lowering:
             return [keep, Store(total, (), "=", Apply("add", (moved, term), dtype))]
         return [Store(total, (), MODES[unit.combine], args[0]), keep]
 
-    def looked_up(self, unit: Unit) -> tuple[list[Stmt], list[Expr]]:
-        """The indices of a gather or scatter, wrapped and checked."""
+    def looked_up(
+        self, unit: Unit, path: Path | None = None
+    ) -> tuple[list[Stmt], list[Expr]]:
+        """The indices of a gather or scatter, wrapped and checked in the body at `path` (default:
+        the unit's), unless they are already, there or in a body around it."""
+        path = self.paths[unit] if path is None else path
         source = unit.out if unit.kind == "scatter" else unit.node.inputs[0]
         sizes = [source.shape[a] for a in unit.node.attrs.axes]
         statements: list[Stmt] = []
@@ -664,8 +681,10 @@ class _Lowering:
                 found.append(expr)
                 continue
             place = (read.tensor, tuple(self.index(unit, i) for i in read.index), size)
-            if (self.paths[unit], place) in self.looked:
-                found.append(self.looked[self.paths[unit], place])
+            around = (path[:depth] for depth in range(len(path) + 1))
+            known = next((p for p in around if (p, place) in self.looked), None)
+            if known is not None:
+                found.append(self.looked[known, place])
                 continue
             raw = self.fresh("index")
             statements.append(Let(raw, expr))
@@ -691,7 +710,7 @@ class _Lowering:
                 bool_,
             )
             statements.append(Check(good, code))
-            self.looked[self.paths[unit], place] = at
+            self.looked[path, place] = at
             found.append(at)
         return statements, found
 

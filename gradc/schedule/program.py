@@ -29,7 +29,7 @@ kernel with its code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from gradc.ops.registry import lookup
@@ -77,11 +77,13 @@ __all__ = [
     "index_text",
     "infix",
     "lin_text",
+    "loads",
     "numbered_lines",
     "statement_lines",
     "statements",
     "takes_slots",
     "walk",
+    "with_children",
 ]
 
 # ---------------------------------------------------------------------- expressions
@@ -379,6 +381,18 @@ def fold(expr: Expr, visit: Callable[[Expr, Sequence[T]], T]) -> T:
     return done[0]
 
 
+def with_children(expr: Expr, args: Sequence[Expr]) -> Expr:
+    """The expression with other children."""
+    if not args or tuple(args) == children(expr):
+        return expr
+    if isinstance(expr, Apply):
+        return replace(expr, args=tuple(args))
+    assert isinstance(expr, Load)
+    given = iter(args)
+    index = tuple(i if isinstance(i, Lin) else next(given) for i in expr.index)
+    return replace(expr, index=index)
+
+
 def walk(expr: Expr) -> Iterator[Expr]:
     """The expression and all below it, outermost first."""
     stack = [expr]
@@ -416,6 +430,12 @@ def expressions(body: Sequence[Stmt]) -> Iterator[Expr]:
                     yield from (i for i in a.index if not isinstance(i, Lin))
                 elif not isinstance(a, str):
                     yield a
+
+
+def loads(body: Sequence[Stmt]) -> Iterator[Load]:
+    """All loads in the expressions of a body."""
+    for expr in expressions(body):
+        yield from (e for e in walk(expr) if isinstance(e, Load))
 
 
 # ----------------------------------------------------------------------------- text
