@@ -101,7 +101,6 @@ SLIPS = {
     "empty": "zeros(shape)",
     "enumerate": "a `for` loop over range(n) with an index",
     "grad": "gradients(ys, xs) gives a list, one gradient an x: (dw,) = gradients(loss, [w])",
-    "gradient": "gradients(ys, xs) gives a list, one gradient an x: (dw,) = gradients(loss, [w])",
     "item": "a tensor is used as it is: there are no Python numbers of values",
     "isinstance": "types are known when the graph is compiled",
     "detach": "stop_gradient(x)",

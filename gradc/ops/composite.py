@@ -29,6 +29,7 @@ from gradc.ops.elementwise import (
     mul_no_nan,
     not_equal,
     select,
+    truth,
     typed_operands,
 )
 from gradc.ops.functions import (
@@ -49,6 +50,7 @@ from gradc.ops.reduce import (
     count_of,
     kept,
     max_,
+    mean,
     min_,
     reduce_max,
     restored,
@@ -309,13 +311,37 @@ def _spread(
     dtype: DType | None,
     ddof: float,
     keepdims: bool,
+    where: TensorLike | None,
+    middle: TensorLike | None,
+    correction: float | None,
 ) -> Tensor:
     given = type_of(x).dtype
     tensor = convert(as_tensor(x), dtype or (given if given.is_inexact else float64))
     if tensor.dtype.is_complex:
         raise UnsupportedError(f"{op.name} of complex numbers is not in this version")
+    if correction is not None:
+        if ddof:
+            raise OptionError(f"{op.name}: give ddof or correction, which is the same")
+        ddof = correction
     axes = axes_of(axis, tensor.ndim)
-    return kept(op(tensor, axes=axes, ddof=ddof), tensor, axes, keepdims)
+    if where is None and middle is None:
+        return kept(op(tensor, axes=axes, ddof=ddof), tensor, axes, keepdims)
+    if middle is None:
+        middle = mean(tensor, axes, keepdims=True, where=where)
+    d = tensor - broadcast_to(convert(middle, tensor.dtype), tensor.shape)
+    freedom = _freedom(tensor, axes, ddof)
+    if where is not None:
+        mask = broadcast_to(truth(where), tensor.shape)
+        d = select(mask, d, 0)
+        freedom = maximum(sum_(convert(mask, tensor.dtype), axes) - ddof, 0)
+    found = _norm(d, axes=axes) if op is _std else _squares(d, axes)
+    return kept(
+        found / (sqrt(freedom) if op is _std else freedom), tensor, axes, keepdims
+    )
+
+
+def _squares(x: Tensor, axes: Axis) -> Tensor:
+    return total(x * x, axes)
 
 
 @function("var", method=True)
@@ -326,9 +352,12 @@ def var(
     *,
     ddof: float = 0,
     keepdims: bool = False,
+    where: TensorLike | None = None,
+    mean: TensorLike | None = None,
+    correction: float | None = None,
 ) -> Tensor:
     """The variance over `axis` (None: over all), its divisor the count minus `ddof`."""
-    return _spread(_var, x, axis, dtype, ddof, keepdims)
+    return _spread(_var, x, axis, dtype, ddof, keepdims, where, mean, correction)
 
 
 @function("std", method=True)
@@ -339,9 +368,12 @@ def std(
     *,
     ddof: float = 0,
     keepdims: bool = False,
+    where: TensorLike | None = None,
+    mean: TensorLike | None = None,
+    correction: float | None = None,
 ) -> Tensor:
     """The standard deviation over `axis`; its slopes are 0 where it is 0."""
-    return _spread(_std, x, axis, dtype, ddof, keepdims)
+    return _spread(_std, x, axis, dtype, ddof, keepdims, where, mean, correction)
 
 
 # ------------------------------------------------------------------------------- norms

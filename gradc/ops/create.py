@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from gradc.errors import ShapeError, TypeMismatch
+from gradc.errors import OptionError, ShapeError, TypeMismatch
 from gradc.graph import Data, Tensor
 from gradc.ops.arrange import MAX_RANK, band, nested_depth, nested_leaves
 from gradc.ops.basic import constant, iota
 from gradc.ops.basic import copy as copy_op
+from gradc.ops.elementwise import scalar_value
 from gradc.ops.functions import (
     Nested,
     TensorLike,
@@ -252,6 +253,77 @@ def linspace(
     perm = [*range(1, k + 1), 0, *range(k + 1, len(whole))]
     result = permuted(result, perm)
     return (result, step) if retstep else result
+
+
+@function("logspace")
+def logspace(
+    start: TensorLike,
+    stop: TensorLike,
+    num: Any = 50,
+    endpoint: bool = True,
+    base: TensorLike = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Tensor:
+    """Powers of `base` whose exponents are `num` numbers, evenly spaced, from `start` to `stop`."""
+    kinds = [type_of(v) for v in (start, stop, base)]
+    shape = broadcast_shapes(*(t.shape for t in kinds))
+    first = broadcast_to(as_tensor(start), shape)
+    exponents = linspace(first, stop, num, endpoint, axis=axis)
+    assert isinstance(exponents, Tensor)
+    common, _ = promote([exponents.type, kinds[2]])
+    of = broadcast_to(convert(base, common), shape)
+    k = axis_of(axis, exponents.ndim)
+    line = reshaped(of, (*shape[:k], 1, *shape[k:]))
+    result = apply("power", broadcast_to(line, exponents.shape), exponents)
+    return _in_dtype(result, dtype)
+
+
+def _in_dtype(x: Tensor, dtype: Any) -> Tensor:
+    """Numbers in a dtype that was asked for; for integers their integral parts."""
+    return x if dtype is None else convert(x, dtype_from(dtype))
+
+
+@function("geomspace")
+def geomspace(
+    start: TensorLike,
+    stop: TensorLike,
+    num: Any = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Tensor:
+    """`num` numbers from `start` to `stop` (left out if not `endpoint`) that grow by one factor.
+
+    Both ends have one sign; from 0 there is no way, and the results are NaN.
+    """
+    a, b = as_tensor(start), as_tensor(stop)
+    common, _ = promote([a.type, b.type, type_of(1.0)])
+    if common.is_complex:
+        raise TypeMismatch("geomspace: complex ends are not in this version")
+    for end in (a, b):
+        if scalar_value(end) == 0:
+            raise OptionError("geomspace: an end is 0", hint="linspace goes through 0")
+    shape = broadcast_shapes(a.shape, b.shape)
+    first = broadcast_to(convert(a, common), shape)
+    last = broadcast_to(convert(b, common), shape)
+    low, high = (apply("log10", apply("abs", v)) for v in (first, last))
+    exponents = linspace(low, high, num, endpoint)
+    assert isinstance(exponents, Tensor)
+    whole = exponents.shape
+    signs = apply("sign", first)
+    same = apply("equal", signs, apply("sign", last))
+    signs = apply("where", same, signs, np.nan)
+    result = apply("power", 10.0, exponents) * broadcast_to(signs, whole)
+    place = iota(shape=whole, axis=0, dtype=int64)
+    if endpoint:
+        is_last = apply("equal", place, whole[0] - 1)
+        result = apply("where", is_last, broadcast_to(last, whole), result)
+    is_first = apply("equal", place, 0)
+    result = apply("where", is_first, broadcast_to(first, whole), result)
+    k = axis_of(axis, len(whole))
+    perm = [*range(1, k + 1), 0, *range(k + 1, len(whole))]
+    return _in_dtype(permuted(result, perm), dtype)
 
 
 # ----------------------------------------------------------------------- matrices

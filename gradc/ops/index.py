@@ -13,6 +13,7 @@ from gradc.ops.basic import broadcast, constant, iota, numpy_shape, reshape
 from gradc.ops.basic import zeros as zeros_of
 from gradc.ops.functions import (
     Key,
+    Nested,
     TensorLike,
     apply,
     as_tensor,
@@ -472,3 +473,41 @@ def compress(condition: Any, x: TensorLike, axis: int | None = None) -> Tensor:
             hint="where(mask, x, 0) keeps the shape",
         )
     return take(t, index_constant(np.nonzero(mask)[0]), axis)
+
+
+@function("choose", method=True)
+def choose(a: TensorLike, choices: Nested, mode: str = "raise") -> Tensor:
+    """At each place the element of the choice whose number stands in `a`; all broadcast.
+
+    A number of no choice is an IndexError of the call; with `clip` it counts as the nearest one,
+    with `wrap` on from the other end.
+    """
+    if mode not in ("raise", "clip", "wrap"):
+        raise OptionError(f"choose: expected raise, clip or wrap, found mode {mode!r}")
+    places = as_tensor(a)
+    if not (places.dtype.is_integer or places.dtype.is_bool):
+        raise not_an_index(f"a tensor {places.type}")
+    if isinstance(choices, Tensor):
+        if not choices.ndim:
+            raise ShapeError("choose: expected choices, found a number")
+        lead, count = choices.shape[1:], choices.shape[0]
+        shape = broadcast_shapes(places.shape, lead)
+        rows = reshaped(choices, (count, *[1] * (len(shape) - len(lead)), *lead))
+        table = broadcast_to(rows, (count, *shape))
+    else:
+        parts = list(choices)
+        if not parts:
+            raise ShapeError("choose: there are no choices", code="length-mismatch")
+        tensors = [as_tensor(apply("asarray", part)) for part in parts]
+        shape = broadcast_shapes(places.shape, *(t.shape for t in tensors))
+        count = len(tensors)
+        table = apply("stack", [broadcast_to(t, shape) for t in tensors])
+    at = broadcast_to(convert(places, int64), shape)
+    if mode == "clip":
+        at = apply("minimum", apply("maximum", at, 0), count - 1)
+    elif mode == "wrap":
+        at = apply("remainder", at, count)
+    else:  # what is negative is outside, too
+        at = apply("where", apply("less", at, 0), count, at)
+    along = [iota(shape=shape, axis=k, dtype=int64) for k in range(len(shape))]
+    return gather(table, at, *along, axes=tuple(range(table.ndim)), at=0)

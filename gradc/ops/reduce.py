@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,6 +45,7 @@ from gradc.ops.loops import Accumulate
 from gradc.ops.order import exclusive_product
 from gradc.ops.registry import (
     ALL,
+    FLOATS,
     REAL,
     Bar,
     Constant,
@@ -152,8 +154,11 @@ def _extreme_type(x: TensorType, *, axes: tuple[int, ...], empty: bool) -> Tenso
 
 
 def _extreme_requires(node: Node) -> list[Dim]:
-    if node.attrs.empty:
-        return []
+    return [] if node.attrs.empty else _axes_required(node)
+
+
+def _axes_required(node: Node) -> list[Dim]:
+    """What is not negative where the reduced axes have elements."""
     dims = [node.inputs[0].shape[k] for k in node.attrs.axes]
     return [d - 1 for d in dims if not isinstance(d, int) and not is_nonnegative(d - 1)]
 
@@ -241,6 +246,67 @@ reduce_min = _extreme(
     _highest,
     "The smallest over `axes`, NaN if any is; ties share the cotangent. With `empty`, that of no "
     "elements is the highest value there is.",
+)
+
+
+# ------------------------------------------------------------ extremes of what is known
+
+
+def _known_vjp(node: Node, g: Tensor) -> Sequence[Bar]:
+    """The elements that are the extreme share the cotangent; where all are NaN none has any."""
+    (x,) = node.inputs
+    out, axes = node.out, node.attrs.axes
+    winners = equal(x, restored(out, x, axes))
+    wide = float32 if x.dtype.bits == 16 else x.dtype
+    count = reduce_sum(cast(winners, dtype=wide), axes=axes)
+    share = pull(g, convert(1.0 / count, x.dtype))
+    return [select(winners, restored(share, x, axes), 0)]
+
+
+def _known_expand(node: Node) -> Tensor:
+    (x,), axes = node.inputs, node.attrs.axes
+    op = reduce_max if node.op.name == "nanmax" else reduce_min
+    start = _lowest(x.dtype) if node.op.name == "nanmax" else _highest(x.dtype)
+    unknown = isnan(x)
+    found = op(select(unknown, start, x), axes=axes, empty=False)
+    none = reduce_min(unknown, axes=axes, empty=False)
+    return select(none, math.nan, found)
+
+
+def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy without its warnings of slices that are all NaN."""
+
+    def evaluate(x: Any, *, axes: tuple[int, ...]) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return np.asarray(function(x, axis=axes))
+
+    return evaluate
+
+
+def _known(name: str, numpy: Callable[..., Any], doc: str) -> Op:
+    return primitive(
+        name,
+        type=lambda x, *, axes: _extreme_type(x, axes=axes, empty=False),
+        numpy=_quietly(numpy),
+        derivative=Explicit(_known_vjp),
+        expand=_known_expand,
+        accepts=FLOATS,
+        requires=_axes_required,
+        doc=doc,
+    )
+
+
+_nanmax = _known(
+    "nanmax",
+    np.nanmax,
+    "The largest over `axes` of what is not NaN, NaN where all are; ties share the cotangent.",
+)
+
+_nanmin = _known(
+    "nanmin",
+    np.nanmin,
+    "The smallest over `axes` of what is not NaN, NaN where all are; ties share the cotangent.",
 )
 
 
@@ -458,6 +524,53 @@ def _two_values(name: str, meant: str, axis: Any) -> None:
         )
 
 
+def _known_extreme(
+    op: Op,
+    extreme: Callable[..., Tensor],
+    neutral: Callable[[DType], float],
+    x: TensorLike,
+    axis: Axes,
+    keepdims: bool,
+    initial: TensorLike | None,
+    where: TensorLike | None,
+) -> Tensor:
+    tensor = _strong(x)
+    if not tensor.dtype.is_inexact:
+        return extreme(tensor, axis, keepdims=keepdims, initial=initial, where=where)
+    if initial is not None or where is not None:  # an initial value is known itself
+        known = select(isnan(tensor), neutral(tensor.dtype), tensor)
+        return extreme(known, axis, keepdims=keepdims, initial=initial, where=where)
+    axes = axes_of(axis, tensor.ndim)
+    found = op(tensor, axes=axes) if axes else copy_op(tensor)
+    return kept(found, tensor, axes, keepdims)
+
+
+@function("nanmax")
+def nanmax(
+    x: TensorLike,
+    axis: Axes = None,
+    *,
+    keepdims: bool = False,
+    initial: TensorLike | None = None,
+    where: TensorLike | None = None,
+) -> Tensor:
+    """The largest over `axis` of what is not NaN, NaN where all are. Ties share the cotangent."""
+    return _known_extreme(_nanmax, max_, _lowest, x, axis, keepdims, initial, where)
+
+
+@function("nanmin")
+def nanmin(
+    x: TensorLike,
+    axis: Axes = None,
+    *,
+    keepdims: bool = False,
+    initial: TensorLike | None = None,
+    where: TensorLike | None = None,
+) -> Tensor:
+    """The smallest over `axis` of what is not NaN, NaN where all are. Ties share the cotangent."""
+    return _known_extreme(_nanmin, min_, _highest, x, axis, keepdims, initial, where)
+
+
 @function("ptp")
 def ptp(x: TensorLike, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """The largest minus the smallest over `axis`."""
@@ -536,13 +649,19 @@ def average(
     x: TensorLike,
     axis: Axes = None,
     weights: TensorLike | None = None,
+    returned: bool = False,
     *,
     keepdims: bool = False,
-) -> Tensor:
-    """The mean over `axis`, weighted where `weights` are given: of x's shape, or along the axis."""
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The mean over `axis`, weighted where `weights` are given: of x's shape, or along the axis.
+
+    With `returned` the sum of the weights follows.
+    """
     tensor = as_tensor(x)
     if weights is None:
-        return mean(tensor, axis, keepdims=keepdims)
+        plain = mean(tensor, axis, keepdims=keepdims)
+        count = count_of(tensor, axes_of(axis, tensor.ndim))
+        return (plain, filled(count, plain)) if returned else plain
     axes = axes_of(axis, tensor.ndim)
     w = as_tensor(weights)
     if w.shape != tensor.shape:
@@ -550,7 +669,9 @@ def average(
     if not (tensor.dtype.is_inexact or w.dtype.is_inexact):
         w = convert(w, float64)
     weighted = sum_(multiply(tensor, w), axes, keepdims=keepdims)
-    return divide(weighted, sum_(w, axes, keepdims=keepdims))
+    scale = sum_(w, axes, keepdims=keepdims)
+    found = divide(weighted, scale)
+    return (found, convert(scale, found.dtype)) if returned else found
 
 
 def _along(w: Tensor, shape: Shape, axes: tuple[int, ...]) -> Tensor:
@@ -569,19 +690,27 @@ def nansum(
     dtype: DType | None = None,
     *,
     keepdims: bool = False,
+    initial: TensorLike | None = None,
+    where: TensorLike | None = None,
 ) -> Tensor:
     """The sum over `axis` of what is not NaN."""
     tensor = as_tensor(x)
     known = select(isnan(tensor), filled(0, tensor), tensor)
-    return sum_(known, axis, dtype, keepdims=keepdims)
+    return sum_(known, axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
 @function("nanmean")
-def nanmean(x: TensorLike, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+def nanmean(
+    x: TensorLike,
+    axis: Axes = None,
+    dtype: DType | None = None,
+    *,
+    keepdims: bool = False,
+    where: TensorLike | None = None,
+) -> Tensor:
     """The mean over `axis` of what is not NaN."""
     tensor = as_tensor(x)
-    if not tensor.dtype.is_inexact:
-        return mean(tensor, axis, keepdims=keepdims)
+    tensor = _strong(tensor, _mean_dtype(tensor.dtype, dtype))
     present = convert(logical_not(isnan(tensor)), tensor.dtype)
-    count = sum_(present, axis, keepdims=keepdims)
-    return divide(nansum(tensor, axis, keepdims=keepdims), count)
+    count = sum_(present, axis, keepdims=keepdims, where=where)
+    return divide(nansum(tensor, axis, keepdims=keepdims, where=where), count)

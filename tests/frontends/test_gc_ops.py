@@ -174,6 +174,8 @@ OTHERS = [
         "gradients(prod(x), x)[0]",
     ),
     *(
+        "nanmax(x)",
+        "nanmin(x, axis=0)",
         "cummax(x)",
         "cummin(x, 1)",
         "logcumsumexp(x, -1)",

@@ -793,6 +793,163 @@ REDUCE = [
     ),
 ]
 
+REDUCE += [
+    *(
+        Row(
+            f"{name} over {axis}",
+            ("N M 2",),
+            lambda x, name=name, axis=axis: call(name)(
+                call("where")(x > 0, x, np.nan), axis, keepdims=axis == 1
+            ),
+            lambda x, name=name, axis=axis: _quietly(
+                getattr(np, name),
+                np.where(x > 0, x, x.dtype.type(np.nan)),
+                axis,
+                keepdims=axis == 1,
+            ),
+            draw=apart,
+            zero=False,
+        )
+        for name in ("nanmax", "nanmin")
+        for axis in (None, 1, (0, -1))
+    ),
+    *(
+        Row(
+            f"{name} of some",
+            ("N M", "M"),
+            lambda x, m, name=name: call(name)(
+                call("where")(x > 0, x, np.nan), 1, initial=0.5, where=m > 0
+            ),
+            lambda x, m, name=name: getattr(np, name)(
+                np.where(x > 0, x, x.dtype.type(np.nan)), 1, initial=0.5, where=m > 0
+            ),
+            draw=apart,
+        )
+        for name in ("nanmax", "nanmin", "nansum")
+    ),
+    Row(
+        "nanmean of some, and of integers",
+        ("N M", "M"),
+        lambda x, m: (
+            call("nanmean")(call("where")(x > -1, x, np.nan), where=m < 9),
+            call("nanmean")(m > 0),
+        ),
+        lambda x, m: (
+            np.nanmean(np.where(x > -1, x, x.dtype.type(np.nan)), where=m < 9),
+            np.nanmean(m > 0),
+        ),
+        draw=quarters,
+        zero=False,
+    ),
+    Row(
+        "nanmax and nanmin of integers",
+        ("N M",),
+        lambda x: (call("nanmax")(x, 0), call("nanmin")(x)),
+        lambda x: (np.nanmax(x, 0), np.nanmin(x)),
+        dtypes=(int64, bool_),
+        order=0,
+        zero=False,
+    ),
+    Row(
+        "average and its weights",
+        ("N M", "M"),
+        lambda x, w: call("average")(x, 1, weights=w, returned=True),
+        lambda x, w: np.average(x, 1, weights=w, returned=True),
+        draw=within((0.5, 1.5)),
+        zero=False,
+    ),
+]
+
+# ------------------------------------------------------------------------- difference.py
+
+
+def _grid(rng: np.random.Generator, shapes: list[Any]) -> list[Any]:
+    """Values, and coordinates that rise unevenly."""
+    first, *rest = shapes
+    points = [np.sort(rng.uniform(0, 1, s), 0) + np.arange(s[0]) for s in rest]
+    return [rng.normal(size=first), *points]
+
+
+def _difference(name: str, *args: Any, shapes: Any = ("N M",), **options: Any) -> Row:
+    """A row of a function whose arguments beside its tensors are the same in NumPy."""
+    draw = options.pop("draw", None)
+    said = ", ".join([*map(str, args), *(f"{k}={v}" for k, v in options.items())])
+    return Row(
+        f"{name} {' and '.join(shapes)} {said}",
+        shapes,
+        lambda *xs: call(name)(*xs, *args, **options),
+        lambda *xs: getattr(np, name)(*xs, *args, **options),
+        zero=False,
+        draw=draw,
+    )
+
+
+DIFFERENCE = [
+    _difference("diff"),
+    _difference("diff", 2, 0),
+    _difference("diff", 0),
+    _difference("diff", 5, shapes=("3",)),
+    Row(
+        "diff between ends",
+        ("N M", "N 2", ""),
+        lambda x, a, b: call("diff")(x, prepend=a, append=b),
+        lambda x, a, b: np.diff(x, prepend=a, append=b),
+    ),
+    Row(
+        "diff of integers",
+        ("N M",),
+        lambda x: call("diff")(x, axis=0),
+        lambda x: np.diff(x, axis=0),
+        dtypes=(int64, uint8, bool_),
+        order=0,
+        zero=False,
+    ),
+    _difference("ediff1d"),
+    Row(
+        "ediff1d between ends",
+        ("N M", "2", ""),
+        lambda x, a, b: call("ediff1d")(x, to_end=a, to_begin=b),
+        lambda x, a, b: np.ediff1d(x, to_end=a, to_begin=b),
+        zero=False,
+    ),
+    _difference("trapezoid"),
+    _difference("trapezoid", axis=0, dx=0.5),
+    _difference("trapezoid", shapes=("N M", "M"), draw=_grid),
+    _difference("trapezoid", shapes=("N M", "N M"), axis=0),
+    Row(
+        "trapezoid of integers",
+        ("N M",),
+        call("trapezoid"),
+        np.trapezoid,
+        dtypes=(int64,),
+        order=0,
+        zero=False,
+    ),
+    _difference("gradient", shapes=("N",)),
+    _difference("gradient"),
+    _difference("gradient", 0.5, axis=0, edge_order=2),
+    _difference("gradient", 0.5, 2.0),
+    _difference("gradient", shapes=("N M", "N", "M"), draw=_grid),
+    _difference("gradient", shapes=("N M", "N"), axis=-2, edge_order=2, draw=_grid),
+    Row(
+        "gradient by a step",
+        ("N M", ""),
+        lambda x, h: call("gradient")(x, h, axis=(1, 0)),
+        lambda x, h: np.gradient(x, h, axis=(1, 0)),
+        draw=within((-2, 2), (0.5, 2)),
+        zero=False,
+    ),
+    Row(
+        "gradient of integers",
+        ("N M",),
+        call("gradient"),
+        np.gradient,
+        dtypes=(int64,),
+        order=0,
+        zero=False,
+    ),
+]
+
 # -------------------------------------------------------------------------- composite.py
 
 
@@ -849,6 +1006,29 @@ COMPOSITE = [
             call("std")(x, ddof=2, keepdims=True),
         ),
         lambda x: (np.var(x, 0, ddof=1), np.std(x, ddof=2, keepdims=True)),
+        zero=False,
+    ),
+    Row(
+        "var and std of some",
+        ("N M", "M"),
+        lambda x, m: (
+            call("var")(x, 1, where=m > -0.8, ddof=0.5),
+            call("std")(x, 0, where=m < 9, keepdims=True),
+        ),
+        lambda x, m: (
+            np.var(x, 1, where=m > -0.8, ddof=0.5),
+            np.std(x, 0, where=m < 9, keepdims=True),
+        ),
+        zero=False,
+    ),
+    Row(
+        "var and std about a value",
+        ("N M", "N 1"),
+        lambda x, m: (
+            call("var")(x, 1, mean=m, correction=1),
+            call("std")(x, 1, mean=m),
+        ),
+        lambda x, m: (np.var(x, 1, mean=m, correction=1), np.std(x, 1, mean=m)),
         zero=False,
     ),
     Row(
@@ -919,5 +1099,6 @@ ALL = [
     *ORDER,
     *SORT,
     *REDUCE,
+    *DIFFERENCE,
     *COMPOSITE,
 ]

@@ -87,6 +87,10 @@ def fifth(x: Tensor) -> Tensor:
     return y
 
 
+def _nanmax_from(x: Tensor) -> Any:
+    return call("nanmax")(x, initial=-1.0)
+
+
 ELEMENTWISE = [
     Point("abs at 0", abs, [[0.0, -2.0]], [0, 2], [[0, -1]], [0, 0]),
     Point("sign", call("sign"), [[0.0, -2.0, nan]], [0, -1, nan], [[0, 0, 0]], None),
@@ -460,6 +464,23 @@ REDUCE = [
     Point("argmin with ties", call("argmin"), [[1.0, 0.0, 0.0]], 1, [None]),
     Point("argmax of truth values", call("argmax"), [np.array([False, True])], 1),
     Point("mean of none", call("mean"), [np.zeros(0)], nan, [np.zeros(0)]),
+    Point("nanmax with ties", call("nanmax"), [[2.0, nan, 2.0]], 2, [[0.5, 0, 0.5]]),
+    Point("nanmax of -inf and NaN", call("nanmax"), [[nan, -inf]], -inf, [[0, 1]]),
+    Point("nanmin of NaN alone", call("nanmin"), [[nan, nan]], nan, [[0, 0]]),
+    Point("nanmax of a NaN and an initial value", _nanmax_from, [[nan]], -1, [[0]]),
+    Point("nanmean of NaN alone", call("nanmean"), [[nan, nan]], nan),
+    Point("diff of one", call("diff"), [[3.0]], [], [[0]]),
+    Point("diff of none", call("diff"), [np.zeros(0)], [], [np.zeros(0)]),
+    Point("diff of truth values", call("diff"), [np.array([True, False])], [True]),
+    Point("trapezoid of one", call("trapezoid"), [[3.0]], 0, [[0]]),
+    Point("trapezoid of none", call("trapezoid"), [np.zeros(0)], 0, [np.zeros(0)]),
+    Point(
+        "std of some, all equal",
+        lambda x: call("std")(x, where=x < 4),
+        [[3.0, 3.0, 5.0]],
+        0,
+        [[0, 0, 0]],
+    ),
     Point("nansum", call("nansum"), [[1.0, nan]], 1, [[1, 0]]),
     Point("nanmean", call("nanmean"), [[1.0, nan, 2.0]], 1.5, [[0.5, 0, 0.5]]),
     Point("count_nonzero is constant", call("count_nonzero"), [[1.0, 0.0]], 1, [None]),

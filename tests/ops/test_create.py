@@ -8,6 +8,7 @@ from rows import Row, check
 
 from gradc.errors import GradcError
 from gradc.graph import Tensor
+from gradc.ops.basic import copy as copy_op
 from gradc.ops.basic import input_
 from gradc.ops.create import (
     arange,
@@ -17,9 +18,11 @@ from gradc.ops.create import (
     empty,
     eye,
     full,
+    geomspace,
     identity,
     indices,
     linspace,
+    logspace,
     meshgrid,
     one_hot,
     ones,
@@ -175,6 +178,32 @@ ROWS = [
         lambda a: vander(a, increasing=True),
         lambda a: np.vander(a, increasing=True).astype(a.dtype),
     ),
+    Row(
+        "logspace",
+        ("M", ""),
+        lambda a, b: (
+            logspace(a, b, 4),
+            logspace(a, b, 3, endpoint=False, base=b + 5.0, axis=-1),
+        ),
+        lambda a, b: (
+            np.logspace(a, b, 4, dtype=a.dtype),
+            np.logspace(a, b, 3, False, base=b + 5, axis=-1, dtype=a.dtype),
+        ),
+        tolerance=10,
+    ),
+    Row(
+        "geomspace",
+        ("M", ""),
+        lambda a, b: (
+            geomspace(a, b, 4),
+            geomspace(-b, -a, 3, endpoint=False, axis=1),
+        ),
+        lambda a, b: (
+            np.geomspace(a, b, 4, dtype=a.dtype),
+            np.geomspace(-b, -a, 3, False, axis=1, dtype=a.dtype),
+        ),
+        draw=lambda rng, shapes: [rng.uniform(0.5, 2, size=s) for s in shapes],
+    ),
     Row("copy of array", ("N",), lambda a: array(a), lambda a: np.array(a)),
 ]
 
@@ -195,6 +224,25 @@ def test_asarray_keeps_a_tensor_and_array_copies_it():
     assert isinstance(copy, Tensor)
     assert copy is not x
     assert asarray(x, float32).dtype == float32
+
+
+def test_numbers_that_grow_by_one_factor():
+    found = values(geomspace(1e-300, 1e300, N), N=7)
+    np.testing.assert_allclose(found, [10.0**k for k in range(-300, 301, 100)], 1e-14)
+    assert (found[0], found[-1]) == (1e-300, 1e300)
+    np.testing.assert_array_equal(
+        values(geomspace(1, 1000, 4, dtype=int))[::3], [1, 1000]
+    )
+    np.testing.assert_array_equal(
+        values(logspace(0, 3, 4, base=2, dtype=int)), [1, 2, 4, 8]
+    )
+    assert np.isnan(values(geomspace(-1.0, tensor_of([2.0]), 3))[1, 0])
+    assert values(geomspace(3, 5, 1)).tolist() == [3.0]
+    assert values(geomspace(1, 2, 0)).shape == (0,)
+
+
+def tensor_of(value):
+    return copy_op(array(value))
 
 
 def test_nothing_is_allocated_for_large_sizes():
@@ -223,6 +271,8 @@ ERRORS = [
     (lambda: meshgrid(tensor(2, 2)), "expected vectors"),
     (lambda: meshgrid(tensor(2), indexing="yx"), "found 'yx'"),
     (lambda: vander(tensor(2, 2)), "expected a vector"),
+    (lambda: geomspace(0, 1), "an end is 0"),
+    (lambda: geomspace(1j, 1), "complex"),
     (lambda: one_hot(tensor(2, dtype=bool_), 3), "expected integers"),
 ]
 

@@ -13,6 +13,7 @@ from gradc.ops.create import arange, array
 from gradc.ops.evaluator import evaluate
 from gradc.ops.functions import apply
 from gradc.ops.index import (
+    choose,
     compress,
     gather,
     index,
@@ -31,7 +32,11 @@ from gradc.types import TensorType, bool_, dim_text, float64, int64, symbol
 N, M = symbol("N"), symbol("M")
 I = np.array([2, 0, 2])
 J = np.array([[1], [-1]])
-T = index_constant
+
+
+def T(value):
+    """Indices as a constant."""
+    return index_constant(np.asarray(value))
 
 
 def scattered(shape, key, updates):
@@ -292,6 +297,24 @@ ROWS = [
         lambda x, v: put_along_axis(x, T([[1], [0]]), v, axis=1),
         lambda x, v: written(x, ([0, 1], [1, 0]), v[:, 0]),
         zero=False,
+    ),
+    *(
+        Row(
+            f"choose {mode}",
+            ("M", "2 1", "N M"),
+            lambda x, y, z, mode=mode, k=k: (
+                choose(T([[1], [k]]), [x, y], mode),
+                choose(T(1), [z, x], mode),
+                choose(T([0, 1, k]), array([[7, 8, 9], [4, 5, 6]]), mode),
+            ),
+            lambda x, y, z, mode=mode, k=k: (
+                np.choose(np.array([[1], [k]]), [x, y], mode=mode),
+                np.choose(np.array(1), [z, x + z * 0], mode=mode),
+                np.choose([0, 1, k], [[7, 8, 9], [4, 5, 6]], mode=mode),
+            ),
+            zero=False,
+        )
+        for mode, k in (("raise", 0), ("clip", -3), ("wrap", 5))
     ),
     Row(
         "compress",
