@@ -25,6 +25,8 @@ from gradc.ops.elementwise import (
     filled,
     isfinite,
     less,
+    logical_and,
+    logical_or,
     maximum,
     mul_no_nan,
     not_equal,
@@ -53,6 +55,7 @@ from gradc.ops.reduce import (
     mean,
     min_,
     reduce_max,
+    reduce_min,
     restored,
     sum_,
     total,
@@ -276,11 +279,21 @@ _var = composite(
 )
 
 
+def _alike(upper: Tensor, lower: Tensor, axes: Axis) -> Tensor:
+    """Whether all elements are equal: their mean may be off by a rounding error then, and their
+    distance from it is not 0."""
+    return equal(
+        reduce_max(upper, axes=axes, empty=True),
+        reduce_min(lower, axes=axes, empty=True),
+    )
+
+
 def _std_vjp(node: Node, g: Tensor) -> Sequence[Bar]:
     (x,) = node.inputs
     axes, out = node.attrs.axes, node.out
     freedom = _shaped(_freedom(x, axes, node.attrs.ddof), x, axes)
-    scale = pull(g, select(equal(out, 0), 0, 1.0 / (out * freedom)))
+    flat = logical_or(equal(out, 0), logical_and(_alike(x, x, axes), isfinite(out)))
+    scale = pull(g, select(flat, 0, 1.0 / (out * freedom)))
     return [pull(restored(scale, x, axes), _centred(x, axes))]
 
 
@@ -291,7 +304,7 @@ _std = composite(
     vjp=_std_vjp,
     expand=lambda node: sqrt(_var(*node.inputs, **node.attrs.as_dict())),
     accepts=FLOATS,
-    doc="The square root of `var`; where that is 0 its slopes are 0.",
+    doc="The square root of `var`; where all elements are equal its slopes are 0.",
 )
 
 
@@ -326,6 +339,7 @@ def _spread(
     axes = axes_of(axis, tensor.ndim)
     if where is None and middle is None:
         return kept(op(tensor, axes=axes, ddof=ddof), tensor, axes, keepdims)
+    own = middle is None
     if middle is None:
         middle = mean(tensor, axes, keepdims=True, where=where)
     d = tensor - broadcast_to(convert(middle, tensor.dtype), tensor.shape)
@@ -333,6 +347,10 @@ def _spread(
     if where is not None:
         mask = broadcast_to(truth(where), tensor.shape)
         d = select(mask, d, 0)
+        if own and op is _std:
+            upper, lower = (select(mask, tensor, e) for e in (-math.inf, math.inf))
+            flat = restored(_alike(upper, lower, axes), tensor, axes)
+            d = select(logical_and(flat, isfinite(d)), 0, d)
         freedom = maximum(sum_(convert(mask, tensor.dtype), axes) - ddof, 0)
     found = _norm(d, axes=axes) if op is _std else _squares(d, axes)
     return kept(
@@ -372,7 +390,7 @@ def std(
     mean: TensorLike | None = None,
     correction: float | None = None,
 ) -> Tensor:
-    """The standard deviation over `axis`; its slopes are 0 where it is 0."""
+    """The standard deviation over `axis`; its slopes are 0 where all elements are equal."""
     return _spread(_std, x, axis, dtype, ddof, keepdims, where, mean, correction)
 
 
