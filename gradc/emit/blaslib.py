@@ -23,6 +23,8 @@ Row-major helpers over 2-D views, called by kernels. They allocate nothing and r
 - `_potrf` reads the lower triangle only. Its status is 0, or positive if `a` is not positive definite; `_getrf`'s is
   positive if `a` is singular (its determinant is then 0, and `_getrs` divides by zero). Of a failed factor nothing is
   promised.
+- A NaN in a matrix spoils its factors, and with them what is made of them; one that is not finite
+  makes all cofactors NaN.
 - `_cofactor` needs adjugate[n, n] and order, int64[2, n], to work in; it calls no library.
 - `pivots` is int64[n]. `slots` is int64[16] that no other call uses meanwhile: the scalars, which BLAS takes by
   address, are written there. On a little-endian machine the low half of a small 64-bit integer is the same 32-bit
@@ -178,9 +180,14 @@ def _potrf(a: Any, slots: Any) -> int:
 def _getrf(a: Any, pivots: Any, slots: Any) -> int:
     """a := the triangles l and u of a = l @ u @ p.T; positive if a is singular.
 
-    By columns these are LAPACK's factors of a.T; u has the diagonal of ones.
+    By columns these are LAPACK's factors of a.T; u has the diagonal of ones. Those of a matrix
+    that holds a NaN are NaN throughout.
     """
     n = a.shape[0]
+    if _has_nan(a):
+        a[:] = math.nan
+        pivots[:] = np.arange(1, n + 1)
+        return 0
     slots[0] = n
     slots[1] = max(1, n, a.strides[0] // 8)
     slots[2] = 0
@@ -189,6 +196,17 @@ def _getrf(a: Any, pivots: Any, slots: Any) -> int:
     pivot = np.intp(pivots.ctypes.data)
     _dgetrf(s, s, pa, s + 8, pivot, s + 16)
     return int(slots[2])
+
+
+def _has_nan(a: Any) -> bool:
+    """Whether an element of a matrix is NaN."""
+    for i in range(a.shape[0]):
+        found = False
+        for j in range(a.shape[1]):
+            found |= a[i, j] != a[i, j]
+        if found:
+            return True
+    return False
 
 
 def _pivot(pivots: Any, i: int) -> int:
@@ -289,6 +307,11 @@ def _cofactor(a: Any, adjugate: Any, order: Any, out: Any) -> None:
     one from the other without a division, and adj(a) is adj(U) @ inv(L) in a's order.
     """
     n = a.shape[0]
+    for i in range(n):
+        for j in range(n):
+            if not abs(a[i, j]) < math.inf:
+                out[:] = math.nan
+                return
     sign = 1.0
     for i in range(n):
         order[0, i] = i

@@ -49,18 +49,48 @@ def _scatter_set(
     return out
 
 
+def _spoiled(a: Any) -> Any:
+    """Matrices: where an element is NaN, all of that matrix is (and what LAPACK makes of it)."""
+    return np.where(np.any(np.isnan(a), axis=(-2, -1), keepdims=True), np.nan, a)
+
+
+def _solve_triangular(a: Any, b: Any, lower: bool, trans: int, unit: bool) -> Any:
+    """x with op(a) @ x = b row by row; op is the identity (trans 0) or the transpose (1).
+
+    The other triangle, and the diagonal where it is of ones (unit), is not read.
+    """
+    n = a.shape[-1]
+    triangle = np.tril(a) if lower else np.triu(a)
+    diagonal = np.arange(n)
+    if unit:
+        triangle[..., diagonal, diagonal] = 1
+    elif np.any(triangle[..., diagonal, diagonal] == 0):
+        raise np.linalg.LinAlgError("Singular matrix")
+    if trans:
+        triangle = np.swapaxes(triangle, -1, -2)
+    x = np.array(b)
+    forward = lower != bool(trans)
+    for i in range(n) if forward else range(n - 1, -1, -1):
+        known = slice(i) if forward else slice(i + 1, n)
+        row = triangle[..., i : i + 1, known] @ x[..., known, :]
+        x[..., i, :] = (x[..., i, :] - row[..., 0, :]) / triangle[..., i, i, None]
+    return x
+
+
 def _cofactor(a: Any) -> Any:
     """The matrix of cofactors of the last two axes, of singular matrices too.
 
-    From a = u diag(s) v: det(u) det(v) u diag(the product of all s but one) v.
+    From a = u diag(s) v: det(u) det(v) u diag(the product of all s but one) v. Those of a matrix
+    with an element that is not finite are NaN.
     """
-    u, s, v = np.linalg.svd(a)
+    finite = np.all(np.isfinite(a), axis=(-2, -1), keepdims=True)
+    u, s, v = np.linalg.svd(np.where(finite, a, 0))
     one = np.ones(s[..., :1].shape, a.dtype)
     before = np.cumprod(np.concatenate((one, s[..., :-1]), axis=-1), axis=-1)
     behind = np.cumprod(np.concatenate((one, s[..., :0:-1]), axis=-1), axis=-1)
     others = before * behind[..., ::-1]
     sign = np.round(np.linalg.det(u) * np.linalg.det(v))[..., None, None]
-    return sign * (u * others[..., None, :]) @ v
+    return np.where(finite, sign * (u * others[..., None, :]) @ v, np.nan)
 
 
 def _recurrence(factor: Any, term: Any, axis: int, reverse: bool, start: float) -> Any:

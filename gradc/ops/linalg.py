@@ -3,7 +3,8 @@
 The ops take float32 and float64, batched over leading axes; both operands of an op have the same
 leading axes and right-hand sides are matrices, which the functions see to. A matrix that an
 algorithm cannot take (singular, not positive definite) is `numpy.linalg.LinAlgError` when the
-graph is evaluated.
+graph is evaluated. One that holds a NaN has NaN throughout its inverse and its solutions; it is
+not positive definite.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from gradc.errors import InternalError, OptionError, ShapeError, TypeMismatch
 from gradc.graph import Node, Tensor
+from gradc.ops import arraylib
 from gradc.ops.arrange import tril, triu
 from gradc.ops.basic import broadcast as broadcast_op
 from gradc.ops.basic import reduce_sum
@@ -115,29 +117,6 @@ cholesky_op: Op = primitive(
 # --------------------------------------------------------------- triangular systems
 
 
-def _numpy_solve_triangular(
-    a: Any, b: Any, *, lower: bool, trans: int, unit_diagonal: bool
-) -> Any:
-    n = a.shape[-1]
-    triangle = np.tril(a) if lower else np.triu(a)
-    diagonal = np.arange(n)
-    if unit_diagonal:
-        triangle[..., diagonal, diagonal] = 1
-    elif np.any(triangle[..., diagonal, diagonal] == 0):
-        raise np.linalg.LinAlgError("Singular matrix")
-    if trans:
-        triangle = np.swapaxes(triangle, -1, -2)
-    x = np.array(b)
-    # forward where the matrix to be solved for is lower, else backward
-    forward = lower != bool(trans)
-    for i in range(n) if forward else range(n - 1, -1, -1):
-        known = slice(i) if forward else slice(i + 1, n)
-        row = triangle[..., i : i + 1, known] @ x[..., known, :]
-        pivot = triangle[..., i, i, None]
-        x[..., i, :] = (x[..., i, :] - row[..., 0, :]) / pivot
-    return x
-
-
 def _solve_triangular_vjp(node: Node, out_bar: Tensor) -> list[Bar]:
     a, _ = node.inputs
     attrs = node.attrs
@@ -168,25 +147,17 @@ def _product(a: Tensor, b: Tensor, second: str = "") -> Tensor:
 
 
 def _solve_triangular_text(node: Node, args: Sequence[str]) -> str:
-    attrs, a = node.attrs, node.inputs[0]
-    cut = "tril" if attrs.lower else "triu"
-    if attrs.unit_diagonal:
-        beyond = -1 if attrs.lower else 1
-        kind = "" if a.dtype == float64 else f", dtype=np.{a.dtype}"
-        size = dim_text(a.shape[-1])
-        matrix = f"np.{cut}({args[0]}, {beyond}) + np.eye({size}{kind})"
-    else:
-        matrix = f"np.{cut}({args[0]})"
-    if attrs.trans:
-        inner = f"({matrix})" if attrs.unit_diagonal else matrix
-        matrix = f"{inner}{'.T' if a.ndim == 2 else '.swapaxes(-1, -2)'}"
-    return f"np.linalg.solve({matrix}, {args[1]})"
+    attrs = node.attrs
+    options = f"{attrs.lower}, {attrs.trans}, {attrs.unit_diagonal}"
+    return f"_solve_triangular({', '.join(args)}, {options})"
 
 
 solve_triangular_op: Op = primitive(
     "solve_triangular",
     type=lambda a, b, *, lower, trans, unit_diagonal: _system_type(a, b),
-    numpy=_numpy_solve_triangular,
+    numpy=lambda a, b, *, lower, trans, unit_diagonal: arraylib._solve_triangular(
+        a, b, lower, trans, unit_diagonal
+    ),
     derivative=Explicit(_solve_triangular_vjp),
     form=lambda node: Call("solve_triangular"),
     text=_solve_triangular_text,
@@ -199,10 +170,6 @@ solve_triangular_op: Op = primitive(
 # -------------------------------------------------------------------- general systems
 
 
-def _numpy_solve(a: Any, b: Any) -> Any:
-    return np.linalg.solve(a, b)
-
-
 def _solve_vjp(node: Node, out_bar: Tensor) -> list[Bar]:
     a, _ = node.inputs
     b_bar = solve_op(_turned(a), out_bar)
@@ -212,10 +179,10 @@ def _solve_vjp(node: Node, out_bar: Tensor) -> list[Bar]:
 solve_op: Op = primitive(
     "solve",
     type=_system_type,
-    numpy=_numpy_solve,
+    numpy=lambda a, b: np.linalg.solve(arraylib._spoiled(a), b),
     derivative=Explicit(_solve_vjp),
     form=lambda node: Call("solve"),
-    text=lambda node, args: f"np.linalg.solve({args[0]}, {args[1]})",
+    text=lambda node, args: f"np.linalg.solve(_spoiled({args[0]}), {args[1]})",
     accepts=LAPACK,
     doc="x with a @ x = b.",
 )
@@ -229,27 +196,16 @@ def _inv_vjp(node: Node, out_bar: Tensor) -> list[Bar]:
 inv_op: Op = primitive(
     "inv",
     type=_square_type,
-    numpy=np.linalg.inv,
+    numpy=lambda a: np.linalg.inv(arraylib._spoiled(a)),
     derivative=Explicit(_inv_vjp),
     form=lambda node: Call("inv"),
-    text=lambda node, args: f"np.linalg.inv({args[0]})",
+    text=lambda node, args: f"np.linalg.inv(_spoiled({args[0]}))",
     accepts=LAPACK,
     doc="The inverse.",
 )
 
 
 # ------------------------------------------------------------------- determinants
-
-
-def _numpy_cofactor(a: Any) -> Any:
-    """From a = u diag(s) v: det(u) det(v) u diag(the product of all s but one) v."""
-    u, s, v = np.linalg.svd(a)
-    one = np.ones(s[..., :1].shape, a.dtype)
-    before = np.cumprod(np.concatenate((one, s[..., :-1]), axis=-1), axis=-1)
-    behind = np.cumprod(np.concatenate((one, s[..., :0:-1]), axis=-1), axis=-1)
-    others = before * behind[..., ::-1]
-    sign = np.round(np.linalg.det(u) * np.linalg.det(v))[..., None, None]
-    return sign * (u * others[..., None, :]) @ v
 
 
 def _cofactor_vjp(node: Node, out_bar: Tensor) -> list[Bar]:
@@ -265,7 +221,7 @@ def _cofactor_vjp(node: Node, out_bar: Tensor) -> list[Bar]:
 cofactor: Op = primitive(
     "cofactor",
     type=_square_type,
-    numpy=_numpy_cofactor,
+    numpy=arraylib._cofactor,
     derivative=Explicit(_cofactor_vjp),
     form=lambda node: Call("cofactor"),
     text=lambda node, args: f"_cofactor({args[0]})",

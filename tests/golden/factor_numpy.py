@@ -224,7 +224,7 @@ def _run(K: Any, y: Any, N: int) -> tuple[Any, ...]:
     with _statement("L = cholesky(K)"):
         L = np.linalg.cholesky(K)
     with _statement("a = solve_triangular(L, y)"):
-        t1 = np.linalg.solve(np.triu(L), np.reshape(y, (N, 1)))
+        t1 = _solve_triangular(L, np.reshape(y, (N, 1)), False, 0, False)
     a = np.reshape(t1, (N,))
     # nll = 0.5 * (a @ a) + sum(log(diag(L))) + 0.5 * N * log(2 * pi)
     t2 = np.float64(0.5 * np.float64(N) * 1.8378770664093453)
@@ -237,7 +237,7 @@ def _value_and_gradients(K: Any, y: Any, N: int) -> tuple[Any, ...]:
     with _statement("L = cholesky(K)"):
         L = np.linalg.cholesky(K)
     with _statement("a = solve_triangular(L, y)"):
-        t1 = np.linalg.solve(np.triu(L), np.reshape(y, (N, 1)))
+        t1 = _solve_triangular(L, np.reshape(y, (N, 1)), False, 0, False)
     a = np.reshape(t1, (N,))
     # nll = 0.5 * (a @ a) + sum(log(diag(L))) + 0.5 * N * log(2 * pi)
     t2 = np.diagonal(L)
@@ -249,13 +249,13 @@ def _value_and_gradients(K: Any, y: Any, N: int) -> tuple[Any, ...]:
     t6 = t4 > t5
     a_bar = a * 0.5 * 2.0
     with _statement("a = solve_triangular(L, y)"):
-        t7 = np.linalg.solve(np.triu(L).T, np.reshape(a_bar, (N, 1)))
+        t7 = _solve_triangular(L, np.reshape(a_bar, (N, 1)), False, 1, False)
     L_bar = -np.where(t6, 0.0, t7 @ t1.T) + np.diag(1.0 / t2)
     t8 = np.where(t4 >= t5, L.T @ L_bar, 0.0)
     with _statement("L = cholesky(K)"):
-        t9 = np.linalg.solve(np.tril(L).T, (t8 + np.where(t6, t8, 0.0)) * 0.5)
+        t9 = _solve_triangular(L, (t8 + np.where(t6, t8, 0.0)) * 0.5, True, 1, False)
     with _statement("L = cholesky(K)"):
-        t10 = np.linalg.solve(np.tril(L).T, t9.T)
+        t10 = _solve_triangular(L, t9.T, True, 1, False)
     K_bar = (t10 + t10.T) * 0.5
     y_bar = np.reshape(t7, (N,))
     return nll, K_bar, y_bar
@@ -266,7 +266,7 @@ def _forward(K: Any, y: Any, N: int) -> tuple[Any, ...]:
     with _statement("L = cholesky(K)"):
         L = np.linalg.cholesky(K)
     with _statement("a = solve_triangular(L, y)"):
-        t1 = np.linalg.solve(np.triu(L), np.reshape(y, (N, 1)))
+        t1 = _solve_triangular(L, np.reshape(y, (N, 1)), False, 0, False)
     a = np.reshape(t1, (N,))
     # nll = 0.5 * (a @ a) + sum(log(diag(L))) + 0.5 * N * log(2 * pi)
     t2 = np.float64(0.5 * np.float64(N) * 1.8378770664093453)
@@ -284,20 +284,43 @@ def _backward(L: Any, residual_1: Any, grad_nll: Any, N: int) -> tuple[Any, ...]
     t3 = t1 > t2
     a_bar = a * (grad_nll * 0.5) * 2.0
     with _statement("a = solve_triangular(L, y)"):
-        t4 = np.linalg.solve(np.triu(L).T, np.reshape(a_bar, (N, 1)))
+        t4 = _solve_triangular(L, np.reshape(a_bar, (N, 1)), False, 1, False)
     t5 = np.diag(np.where(grad_nll == 0, 0, grad_nll * (1.0 / np.diagonal(L))))
     L_bar = -np.where(t3, 0.0, t4 @ residual_1.T) + t5
     t6 = np.where(t1 >= t2, L.T @ L_bar, 0.0)
     with _statement("L = cholesky(K)"):
-        t7 = np.linalg.solve(np.tril(L).T, (t6 + np.where(t3, t6, 0.0)) * 0.5)
+        t7 = _solve_triangular(L, (t6 + np.where(t3, t6, 0.0)) * 0.5, True, 1, False)
     with _statement("L = cholesky(K)"):
-        t8 = np.linalg.solve(np.tril(L).T, t7.T)
+        t8 = _solve_triangular(L, t7.T, True, 1, False)
     K_bar = (t8 + t8.T) * 0.5
     y_bar = np.reshape(t4, (N,))
     return K_bar, y_bar
 
 
 # ----------------------------------------------------------------------- helpers
+
+
+def _solve_triangular(a: Any, b: Any, lower: bool, trans: int, unit: bool) -> Any:
+    """x with op(a) @ x = b row by row; op is the identity (trans 0) or the transpose (1).
+
+    The other triangle, and the diagonal where it is of ones (unit), is not read.
+    """
+    n = a.shape[-1]
+    triangle = np.tril(a) if lower else np.triu(a)
+    diagonal = np.arange(n)
+    if unit:
+        triangle[..., diagonal, diagonal] = 1
+    elif np.any(triangle[..., diagonal, diagonal] == 0):
+        raise np.linalg.LinAlgError("Singular matrix")
+    if trans:
+        triangle = np.swapaxes(triangle, -1, -2)
+    x = np.array(b)
+    forward = lower != bool(trans)
+    for i in range(n) if forward else range(n - 1, -1, -1):
+        known = slice(i) if forward else slice(i + 1, n)
+        row = triangle[..., i : i + 1, known] @ x[..., known, :]
+        x[..., i, :] = (x[..., i, :] - row[..., 0, :]) / triangle[..., i, i, None]
+    return x
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import pytest
 import scipy.linalg
 from rows import SIZES, Row, check, ops_in
 
+import gradc
 from gradc.autodiff.reverse import gradients
 from gradc.errors import GradcError
 from gradc.ops import linalg
@@ -333,3 +334,33 @@ def test_loop_forms_name_their_routines():
     assert calls == {"inv", "cholesky", "det"}
     assert linalg.LAPACK == {"float32", "float64"}
     assert SIZES["N"] == 4
+
+
+SPOILED = """
+a: float[4, 4]
+b: float[4]
+x, i, d = solve(a, b), inv(a), det(a)
+log = slogdet(a)[1]
+return x, i, d, log, *gradients([x, i, log], [a]), *gradients(d, [a])
+"""
+
+
+def test_a_nan_spoils_what_is_made_of_its_matrix(tmp_path, monkeypatch):
+    """Which elements LAPACK itself spoils depends on the order of the elements."""
+    monkeypatch.setenv("GRADC_CACHE_DIR", str(tmp_path))
+    graph = gradc.parse(SPOILED)
+    modules = [gradc.compile(graph, target=target) for target in ("numpy", "numba")]
+    b = np.ones(4)
+    for place in ((0, 0), (0, 3), (2, 1), (3, 3)):
+        a = np.arange(16.0).reshape(4, 4) + 9 * np.eye(4)
+        a[place] = np.nan
+        feeds = dict(zip(graph.inputs, (a, b), strict=True))
+        results = [m.run(a, b) for m in modules]
+        results.append(evaluate([o.tensor for o in graph.outputs], feeds))
+        assert all(np.isnan(value).all() for found in results for value in found)
+    a[place] = np.inf
+    assert all(np.isnan(m.run(a, b)[-1]).all() for m in modules)
+    lower = "a: float[3, 3]\nb: float[3]\nreturn solve_triangular(a, b, lower=True)"
+    a = np.array([[1.0, np.nan, np.inf], [np.inf, 2.0, np.nan], [1.0, 1.0, 1.0]])
+    (found,) = gradc.compile(lower, target="numpy").run(a, b[:3])
+    np.testing.assert_array_equal(found, [1.0, -np.inf, np.inf])
