@@ -25,6 +25,7 @@ from gradc.graph import (
     move,
 )
 from gradc.ops.basic import add_n, constant, gate, pull, zeros
+from gradc.ops.complex import conjugate
 from gradc.ops.functions import as_tensor, broadcast_to, convert, number
 from gradc.ops.registry import (
     ONE,
@@ -399,7 +400,8 @@ def _pull_back(node: Node, bars: list[Bar], wanted: tuple[int, ...]) -> list[Bar
 
 
 def _times(bar: Tensor, slope: Slope) -> Bar:
-    """A cotangent times a local slope; a tensor of slopes meets it as a strong zero (rule 12)."""
+    """A cotangent times a local slope, conjugated where it is complex; a tensor of slopes meets it
+    as a strong zero (rule 12)."""
     if callable(slope) and not isinstance(slope, Tensor):
         slope = slope()
     if slope is ZERO:
@@ -407,10 +409,10 @@ def _times(bar: Tensor, slope: Slope) -> Bar:
     if slope is ONE:
         return bar
     if isinstance(slope, Tensor):
-        return pull(bar, slope)
+        return pull(bar, conjugate(slope))
     assert isinstance(slope, int | float | complex)
     if slope == 0:
         return ZERO
     if slope == 1:
         return bar
-    return -bar if slope == -1 else bar * slope
+    return -bar if slope == -1 else bar * slope.conjugate()

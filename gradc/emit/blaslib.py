@@ -15,6 +15,7 @@ Row-major helpers over 2-D views, called by kernels. They allocate nothing and r
     _cofactor(a, adjugate, order, out)          the cofactors of a, which is overwritten
 
 - Each has a twin for float32 (`_gemm_f32`), which `closure` derives from the text here; scalars stay Python floats.
+- `_gemm_c128` and its twin `_gemm_c64` are for complex numbers; alpha and beta are real and not negative.
 - `ta`, `tb`: `_N` (as it is) or `_T` (transposed). `uplo`: `_L` or `_U`, the triangle of `a` that is read. `diag`: `_N`,
   or `_U` for a diagonal of ones that is not read. These are NumPy scalars because Numba compiles a function anew for
   each literal it is called with.
@@ -89,6 +90,33 @@ def _gemm(
     t = s + 40
     _dgemm(
         s, s + 8, s + 16, s + 24, s + 32, t, pb, t + 8, pa, t + 16, t + 24, pc, t + 32
+    )
+
+
+def _gemm_c128(
+    ta: Any, tb: Any, alpha: float, a: Any, b: Any, beta: float, c: Any, slots: Any
+) -> None:
+    """c = alpha * op(a) @ op(b) + beta * c for complex numbers."""
+    m, n = c.shape
+    slots[0] = tb
+    slots[1] = ta
+    slots[2] = n
+    slots[3] = m
+    slots[4] = a.shape[0] if ta == _T else a.shape[1]
+    slots[5] = np.float64(alpha).view(np.int64)
+    slots[6] = 0  # the imaginary part of alpha
+    slots[7] = max(1, b.shape[1], b.strides[0] // 16)
+    slots[8] = max(1, a.shape[1], a.strides[0] // 16)
+    slots[9] = np.float64(beta).view(np.int64)
+    slots[10] = 0
+    slots[11] = max(1, n, c.strides[0] // 16)
+    s = np.intp(slots.ctypes.data)
+    pa = np.intp(a.ctypes.data)
+    pb = np.intp(b.ctypes.data)
+    pc = np.intp(c.ctypes.data)
+    t = s + 40
+    _zgemm(
+        s, s + 8, s + 16, s + 24, s + 32, t, pb, s + 56, pa, s + 64, s + 72, pc, s + 88
     )
 
 
@@ -358,6 +386,11 @@ def _cofactor(a: Any, adjugate: Any, order: Any, out: Any) -> None:
 def _dgemm(*addresses: Any) -> Any:
     """BLAS's dgemm; `_bind` puts its symbol in the place of this function."""
     return _call("dgemm", addresses)
+
+
+def _zgemm(*addresses: Any) -> Any:
+    """BLAS's zgemm; `_bind` puts its symbol in the place of this function."""
+    return _call("zgemm", addresses)
 
 
 def _dsyrk(*addresses: Any) -> Any:

@@ -28,7 +28,9 @@ PLAIN = frozenset(
 GENERIC = PLAIN | {"_pivot", "_permute", "_lu_product"}
 """Functions that serve both dtypes as they are."""
 STEMS = "gemm|syrk|gemv|trsm|trsv|potrf|getrf"
-ROUTINE = re.compile(rf"_[ds]({STEMS})")
+ROUTINE = re.compile(rf"_[dszc]({STEMS})")
+SINGLE = {"d": "s", "z": "c"}
+"""The first letters of routines, and those of their twins in single precision."""
 IMPORTS = ("ctypes", "importlib", "math", "np", "pathlib", "Any")
 FLAGS = frozenset({"contract"})
 
@@ -135,16 +137,22 @@ def _pieces() -> tuple[dict[str, BlasHelper], dict[str, str]]:
 
 def _twin_name(name: str) -> str:
     if ROUTINE.fullmatch(name):
-        return f"_s{name[2:]}"
+        return f"_{SINGLE[name[1]]}{name[2:]}"
+    if name.endswith("_c128"):
+        return name.replace("_c128", "_c64")
     return f"{name}_f32"
 
 
 def _single(text: str, twins: dict[str, str]) -> str:
-    """The text of a function for float64 as that of its twin for float32."""
+    """The text of a function for double precision as that of its twin for single."""
+    is_complex = "_c128(" in text
     text = re.sub(r"\w+", lambda word: twins.get(word[0], word[0]), text)
     text = re.sub(rf"\bd({STEMS})\b", r"s\1", text)
+    text = re.sub(rf"\bz({STEMS})\b", r"c\1", text)
     text = text.replace("np.float64(", "np.float32(")
     text = text.replace(".view(np.int64)", ".view(np.int32)")
+    if is_complex:
+        return text.replace("// 16", "// 8")
     return text.replace("// 8", "// 4")
 
 

@@ -50,6 +50,10 @@ def number_text(value: Any, dtype: DType) -> str:
     if dtype.is_complex:
         number = complex(value)
         real, imag = (_float_text(p, dtype) for p in (number.real, number.imag))
+        if imag == "0.0":  # not -0.0
+            return real
+        if real == "0.0" and math.isfinite(number.imag) and not imag.startswith("-"):
+            return f"{imag}j"
         return f"complex({real}, {imag})"
     return _float_text(value, dtype)
 
@@ -60,7 +64,7 @@ def _float_text(value: Any, dtype: DType) -> str:
         return "np.nan"
     if math.isinf(number):
         return "np.inf" if number > 0 else "-np.inf"
-    if dtype.bits in (16, 32):
+    if dtype.bits in (16, 32) or dtype.name == "complex64":
         narrow = np.float16 if dtype.bits == 16 else np.float32
         short = float(str(narrow(number)))
         if narrow(short) == narrow(number):

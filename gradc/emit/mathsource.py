@@ -1,7 +1,7 @@
 """The source text of the functions an emitted module needs, out of the libraries beside this file.
 
-`mathlib` has those of compiled kernels (scalar mathematics, and rows sorted and searched),
-`arraylib` those of whole-array statements.
+`mathlib` has those of compiled kernels (scalar mathematics, that of complex numbers, and rows
+sorted and searched), `arraylib` those of whole-array statements.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 from gradc.errors import InternalError
 
 FILES = {
-    "mathlib": ("mathlib.py", "rowlib.py"),
+    "mathlib": ("mathlib.py", "complexlib.py", "rowlib.py"),
     "arraylib": ("../ops/arraylib.py",),  # beside the ops, whose values it computes too
 }
-REASSOCIATED = frozenset({"_add"})
+REASSOCIATED = frozenset({"_add", "_add_complex"})
 
 
 @dataclass(frozen=True, slots=True)

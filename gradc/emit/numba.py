@@ -41,7 +41,8 @@ SINGULAR = "the matrix is singular"
 class CompiledView:
     """Lines of the tables in `compiled.py.j2`.
 
-    `parts` are the functions that kernels call in order, `routines` is the argument text of `_bind`, `routine` that of `_thread_control`.
+    `parts` are the functions that kernels call in order, `routines` is the argument text of `_bind`, `routine` that of `_thread_control`;
+    `has_complex` says that there are functions of complex numbers among the helpers.
     """
 
     helpers: tuple[str, ...]
@@ -50,6 +51,7 @@ class CompiledView:
     routine: str
     failures: tuple[str, ...]
     has_arena: bool
+    has_complex: bool
 
 
 class NumbaTarget:
@@ -234,6 +236,7 @@ class NumbaTarget:
             routine="".join(quoted(r) for r in blas.routines[:1]),
             failures=tuple(self.failures),
             has_arena=any(s.arena != 0 for s in sources),
+            has_complex=any(h.name.endswith("_complex") for h in helpers),
         )
         return {
             "imports": imports,

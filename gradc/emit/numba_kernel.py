@@ -85,6 +85,8 @@ from gradc.types import (
 
 __all__ = ["KernelSource", "arena_size", "numba_kernel", "parameters"]
 
+TWINS = {"float64": "", "float32": "_f32", "complex128": "_c128", "complex64": "_c64"}
+"""What the names of blaslib's functions for these dtypes end in."""
 LONGEST = 240
 """Expressions longer than this are written in parts, each with a name."""
 
@@ -778,7 +780,7 @@ class _Kernel:
         if routine.generic:
             self.printer.use(name)
         else:
-            name += "_f32" if dtype.name == "float32" else ""
+            name += TWINS[dtype.name]
             self.routines.setdefault(name)
         head = f"{name}("
         if results:

@@ -35,12 +35,12 @@ from gradc.schedule.program import (
     fold,
     infix,
 )
-from gradc.types import DType, dim_text, float32, float64
+from gradc.types import DType, complex128, dim_text, float32, float64
 
 __all__ = ["Printer", "cast_text", "helper_call", "number_text", "wrapped"]
 
 GENERIC = frozenset({"_add", "_pull"})
-"""Helpers that take any dtype as they are."""
+"""Helpers that take any dtype as they are; complex numbers their `_complex` forms."""
 
 INTEGER_CALLS = {
     "_maximum": "max",
@@ -146,9 +146,12 @@ def helper_call(name: str, args: Sequence[Text], dtype: DType) -> tuple[str, Tex
     """(function, call) of a function of mathlib for operands of this dtype.
 
     float32 takes the function's `_f32` form, or goes by way of float64; integers take the `_int`
-    form or Python's; complex numbers NumPy's.
+    form or Python's; complex numbers the `_complex` form.
     """
     inside = ", ".join(a for a, _ in args)
+    if name in GENERIC and dtype.is_complex:
+        name = f"{name}_complex"
+        return name, (f"{name}({inside})", ATOM)
     if name in GENERIC or dtype.name == "float64":
         return name, (f"{name}({inside})", ATOM)
     if dtype.name == "float32":
@@ -161,8 +164,10 @@ def helper_call(name: str, args: Sequence[Text], dtype: DType) -> tuple[str, Tex
         return _integer_call(name, args, dtype)
     if dtype.is_bool and name in BOOL_OPERATORS:
         return "", infix(BOOL_OPERATORS[name], args[0], args[1])
-    if dtype.is_complex and hasattr(np, name.removeprefix("_")):
-        return "", (f"np.{name.removeprefix('_')}({inside})", ATOM)
+    if dtype.is_complex and f"{name}_complex" in _available():
+        wide = ", ".join(cast_text(a, dtype, complex128)[0] for a in args)
+        call = f"{name}_complex({wide})", ATOM
+        return f"{name}_complex", cast_text(call, complex128, dtype)
     raise UnsupportedError(
         f"{name.removeprefix('_')} has no compiled form for {dtype}",
         hint="use the numpy target, or cast to float64 first",
@@ -304,10 +309,14 @@ class Printer:
         spelling = op.spell.get("numba", "") if op else ""
         if not spelling:
             raise InternalError(f"{e.op} has no spelling for compiled loops")
+        if operand.is_complex:
+            spelling = _of_complex(spelling)
         if spelling == "x":
             return args[0]
         if spelling == "select":
             return _select(args)
+        if spelling.startswith("."):
+            return _atom(args[0]) + spelling, ATOM
         if len(args) == 2 and spelling in PRECEDENCE:
             if operand.is_bool:
                 spelling = BOOL_OPERATORS.get(spelling, spelling)
@@ -328,7 +337,18 @@ class Printer:
         if spelling == "abs" and (operand.kind == "u" or operand.is_bool):
             return args[0]
         inside = ", ".join(a for a, _ in [*args, *extra])
+        if spelling == "complex":
+            return cast_text((f"complex({inside})", ATOM), complex128, e.dtype)
         return wrapped((f"{spelling}({inside})", ATOM), e.dtype)
+
+
+def _of_complex(spelling: str) -> str:
+    """What complex operands take in the place of a spelling for real ones."""
+    if spelling in ("/", "**"):
+        return "_divide" if spelling == "/" else "_power"
+    if spelling == "np.sqrt":
+        return "_sqrt"
+    return spelling.replace("math.is", "np.is")
 
 
 _NAME_WIDTH = 8  # a part no longer than this is not worth a name

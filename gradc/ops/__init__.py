@@ -2,6 +2,7 @@
 
 from gradc.ops import (
     arrange,
+    complex,
     composite,
     contract,
     control,
@@ -21,6 +22,7 @@ from gradc.ops import (
 
 __all__ = [
     "arrange",
+    "complex",
     "composite",
     "contract",
     "control",

@@ -77,6 +77,15 @@ def _solve_triangular(a: Any, b: Any, lower: bool, trans: int, unit: bool) -> An
     return x
 
 
+def _complex(a: Any, b: Any) -> Any:
+    """a + ib, also where a part is infinite."""
+    single = np.result_type(a, b) == np.float32
+    kind = np.complex64 if single else np.complex128
+    out = np.empty(np.broadcast_shapes(np.shape(a), np.shape(b)), kind)
+    out.real, out.imag = a, b
+    return out[()]
+
+
 def _cofactor(a: Any) -> Any:
     """The matrix of cofactors of the last two axes, of singular matrices too.
 

@@ -186,11 +186,7 @@ cast: Op = register(
             ]
         ),
         form=lambda node: Elementwise(),
-        text=lambda node, args: (
-            f"{args[0]}.astype(np.{node.attrs.dtype.name})"
-            if node.inputs[0].ndim
-            else f"np.{node.attrs.dtype.name}({args[0]})"
-        ),
+        text=lambda node, args: _cast_source(node, args[0]),
         elementwise=True,
         finite=True,
         doc="The values in another dtype (NumPy's astype).",
@@ -198,8 +194,22 @@ cast: Op = register(
 )
 
 
+def _cast_source(node: Node, x: str) -> str:
+    """NumPy's cast; of complex numbers to real ones, that of their real parts."""
+    source, target = node.inputs[0].type, node.attrs.dtype
+    if source.dtype.is_complex and target.is_bool:
+        return f"{x} != 0"
+    if source.dtype.is_complex and not target.is_complex:
+        x = f"{x}.real"
+        if target.bits * 2 == source.dtype.bits and target.is_float:
+            return x
+    return f"{x}.astype(np.{target})" if source.shape else f"np.{target}({x})"
+
+
 def _numpy_cast(x: Any, dtype: DType) -> Any:
     value = np.asarray(x)
+    if value.dtype.kind == "c" and dtype.kind == "b":
+        return value != 0
     if value.dtype.kind == "c" and dtype.kind != "c":
         value = value.real
     return value.astype(dtype.name)

@@ -17,7 +17,8 @@ from gradc.errors import OptionError, ShapeError, TypeMismatch, UnsupportedError
 from gradc.graph import Node, Tensor
 from gradc.ops.basic import copy as copy_op
 from gradc.ops.basic import iota, pull, reduce_sum, stop_gradient
-from gradc.ops.elementary import exp, log, power, sqrt
+from gradc.ops.complex import imag, real
+from gradc.ops.elementary import exp, hypot, log, power, sqrt
 from gradc.ops.elementwise import (
     absolute,
     clip,
@@ -330,13 +331,29 @@ def _spread(
 ) -> Tensor:
     given = type_of(x).dtype
     tensor = convert(as_tensor(x), dtype or (given if given.is_inexact else float64))
+    axes = axes_of(axis, tensor.ndim)
     if tensor.dtype.is_complex:
-        raise UnsupportedError(f"{op.name} of complex numbers is not in this version")
+        real_part, imag_part = (
+            _spread(
+                op,
+                part(tensor),
+                axes,
+                None,
+                ddof,
+                keepdims,
+                where,
+                None if middle is None else part(middle),
+                correction,
+            )
+            for part in (real, imag)
+        )
+        if op is _std:
+            return hypot(real_part, imag_part)
+        return real_part + imag_part
     if correction is not None:
         if ddof:
             raise OptionError(f"{op.name}: give ddof or correction, which is the same")
         ddof = correction
-    axes = axes_of(axis, tensor.ndim)
     if where is None and middle is None:
         return kept(op(tensor, axes=axes, ddof=ddof), tensor, axes, keepdims)
     own = middle is None
@@ -431,7 +448,8 @@ def norm(
 
     With neither `ord` nor `axis` it is that of all elements.
     """
-    tensor = _float(x)
+    tensor = as_tensor(x)
+    tensor = absolute(tensor) if tensor.dtype.is_complex else _float(tensor)
     if axis is None and ord is None:
         axes = axes_of(None, tensor.ndim)
         return kept(_norm(tensor, axes=axes), tensor, axes, keepdims)

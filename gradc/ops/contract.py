@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from gradc.errors import InternalError, ShapeError, TypeMismatch, UnsupportedError
+from gradc.errors import InternalError, ShapeError, TypeMismatch
 from gradc.graph import Node, Tensor
 from gradc.ops.basic import reduce_sum
+from gradc.ops.complex import conjugate
 from gradc.ops.functions import (
     Nested,
     TensorLike,
@@ -23,7 +24,6 @@ from gradc.ops.functions import (
     broadcast_to,
     convert,
     function,
-    lookup_function,
     operands,
     type_of,
 )
@@ -77,20 +77,6 @@ def _numpy_contract(a: Any, b: Any, *, lhs: Labels, rhs: Labels, out: Labels) ->
     left, right, result = ([number[k] for k in part] for part in (lhs, rhs, out))
     found = np.einsum(a, left, b, right, result, optimize=True)
     return np.array(found, dtype=np.asarray(a).dtype, order="C")
-
-
-def conjugate(x: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor as it is."""
-    if not x.dtype.is_complex:
-        return x
-    if lookup_function("conj") is None:
-        raise UnsupportedError(
-            "the gradient of a complex product is not in this version",
-            hint="write it with the real and the imaginary part as two tensors",
-        )
-    result = apply("conj", x)
-    assert isinstance(result, Tensor)
-    return result
 
 
 def _contract_form(node: Node) -> Contract:

@@ -11,6 +11,7 @@ import numpy as np
 from gradc.errors import TypeMismatch
 from gradc.graph import Node, Tensor
 from gradc.ops.elementwise import (
+    FIELD,
     Binary,
     Unary,
     binary,
@@ -27,10 +28,20 @@ from gradc.ops.elementwise import (
     unary,
 )
 from gradc.ops.functions import TensorLike, convert, function, operands, type_of
-from gradc.ops.registry import FLOATS, INTEGER, REAL, ZERO, Op, Slope, elementwise
+from gradc.ops.registry import (
+    COMPLEX,
+    FLOATS,
+    INTEGER,
+    REAL,
+    ZERO,
+    Op,
+    Slope,
+    elementwise,
+)
 from gradc.types import float64, int64
 
 __all__ = [
+    "arctan2",
     "cos",
     "exp",
     "exp2",
@@ -59,7 +70,7 @@ def _power_partials(x: Tensor, y: Tensor, out: Tensor) -> Sequence[Slope]:
         return y * power_op(base, y - 1)
 
     def by_exponent() -> Tensor:
-        outside = less_equal(x, 0)
+        outside = equal(x, 0) if x.dtype.is_complex else less_equal(x, 0)
         return select(outside, 0, out * log(select(outside, 1, x)))
 
     return [by_base, by_exponent]
@@ -75,7 +86,7 @@ power_op = elementwise(
     "power",
     numpy=_power_numpy,
     partials=_power_partials,
-    accepts=REAL,
+    accepts=REAL | COMPLEX,
     text="**",
     scalar="_power",
     sample=(0.3, 2.0),
@@ -87,7 +98,7 @@ power_op = elementwise(
 @function("power", "pow", operator="power")
 def power(x: TensorLike, y: TensorLike) -> Tensor:
     """x to the power y. TypeMismatch for an integer to a negative integer."""
-    a, b = typed_operands(np.power, x, y)
+    a, b = typed_operands(np.power, x, y, accepts=power_op.accepts)
     exponent = scalar_value(b)
     if a.dtype.is_integer and exponent is not None and exponent < 0:
         raise TypeMismatch(
@@ -100,7 +111,7 @@ def power(x: TensorLike, y: TensorLike) -> Tensor:
 @function("float_power")
 def float_power(x: TensorLike, y: TensorLike) -> Tensor:
     """x to the power y, computed in float64."""
-    return power_op(*typed_operands(np.float_power, x, y))
+    return power_op(*typed_operands(np.float_power, x, y, accepts=FIELD))
 
 
 # ----------------------------------------------------- roots, exponentials, logarithms
@@ -109,6 +120,7 @@ sqrt: Unary = unary(
     "sqrt",
     np.sqrt,
     lambda x, out: 0.5 / out,
+    accepts=FIELD,
     scalar="np.sqrt",
     sample=(0.2, 3.0),
     cost=4,
@@ -129,6 +141,7 @@ exp: Unary = unary(
     "exp",
     np.exp,
     lambda x, out: out,
+    accepts=FIELD,
     scalar="_exp",
     cost=10,
     doc="e to the power x.",
@@ -138,6 +151,7 @@ exp2: Unary = unary(
     "exp2",
     np.exp2,
     lambda x, out: out * math.log(2),
+    accepts=FIELD,
     scalar="_exp2",
     cost=10,
     doc="2 to the power x.",
@@ -147,6 +161,7 @@ expm1: Unary = unary(
     "expm1",
     np.expm1,
     lambda x, out: exp(x),
+    accepts=FIELD,
     scalar="_expm1",
     cost=12,
     doc="exp(x) - 1, exact near 0.",
@@ -156,6 +171,7 @@ log: Unary = unary(
     "log",
     np.log,
     lambda x, out: 1.0 / x,
+    accepts=FIELD,
     scalar="_log",
     sample=(0.2, 3.0),
     cost=12,
@@ -166,6 +182,7 @@ unary(
     "log2",
     np.log2,
     lambda x, out: (1.0 / math.log(2)) / x,
+    accepts=FIELD,
     scalar="_log2",
     sample=(0.2, 3.0),
     cost=12,
@@ -176,6 +193,7 @@ unary(
     "log10",
     np.log10,
     lambda x, out: (1.0 / math.log(10)) / x,
+    accepts=FIELD,
     scalar="_log10",
     sample=(0.2, 3.0),
     cost=12,
@@ -186,6 +204,7 @@ log1p: Unary = unary(
     "log1p",
     np.log1p,
     lambda x, out: 1.0 / (1.0 + x),
+    accepts=FIELD,
     scalar="_log1p",
     sample=(-0.7, 3.0),
     cost=14,
@@ -195,10 +214,19 @@ log1p: Unary = unary(
 
 # ------------------------------------------------------------------------ trigonometry
 
+
+def _root_within(x: Tensor) -> Tensor:
+    """sqrt(1 - x**2); of a complex number on the side of the branch cuts that it is on."""
+    if x.dtype.is_complex:
+        return sqrt(1.0 - x) * sqrt(1.0 + x)
+    return sqrt((1.0 - x) * (1.0 + x))
+
+
 sin: Unary = unary(
     "sin",
     np.sin,
     lambda x, out: cos(x),
+    accepts=FIELD,
     scalar="_sin",
     finite=True,
     cost=12,
@@ -209,6 +237,7 @@ cos: Unary = unary(
     "cos",
     np.cos,
     lambda x, out: -sin(x),
+    accepts=FIELD,
     scalar="_cos",
     finite=True,
     cost=12,
@@ -219,6 +248,7 @@ unary(
     "tan",
     np.tan,
     lambda x, out: 1.0 + out * out,
+    accepts=FIELD,
     scalar="_tan",
     sample=(-1.2, 1.2),
     cost=16,
@@ -228,8 +258,9 @@ unary(
 unary(
     "arcsin",
     np.arcsin,
-    lambda x, out: 1.0 / sqrt((1.0 - x) * (1.0 + x)),
+    lambda x, out: 1.0 / _root_within(x),
     aliases=("asin",),
+    accepts=FIELD,
     scalar="_arcsin",
     sample=(-0.8, 0.8),
     cost=16,
@@ -239,8 +270,9 @@ unary(
 unary(
     "arccos",
     np.arccos,
-    lambda x, out: -1.0 / sqrt((1.0 - x) * (1.0 + x)),
+    lambda x, out: -1.0 / _root_within(x),
     aliases=("acos",),
+    accepts=FIELD,
     scalar="_arccos",
     sample=(-0.8, 0.8),
     cost=16,
@@ -252,6 +284,7 @@ unary(
     np.arctan,
     lambda x, out: 1.0 / (1.0 + x * x),
     aliases=("atan",),
+    accepts=FIELD,
     scalar="_arctan",
     finite=True,
     cost=16,
@@ -269,7 +302,7 @@ def _arctan2_partials(y: Tensor, x: Tensor, out: Tensor) -> Sequence[Slope]:
     return [lambda: over_square(x), lambda: -over_square(y)]
 
 
-binary(
+arctan2: Binary = binary(
     "arctan2",
     np.arctan2,
     _arctan2_partials,
@@ -301,6 +334,7 @@ _sinh: Unary = unary(
     "sinh",
     np.sinh,
     lambda x, out: cosh(x),
+    accepts=FIELD,
     scalar="_sinh",
     cost=14,
     doc="The hyperbolic sine.",
@@ -310,6 +344,7 @@ cosh: Unary = unary(
     "cosh",
     np.cosh,
     lambda x, out: _sinh(x),
+    accepts=FIELD,
     scalar="_cosh",
     cost=14,
     doc="The hyperbolic cosine.",
@@ -319,6 +354,7 @@ tanh: Unary = unary(
     "tanh",
     np.tanh,
     lambda x, out: 1.0 - out * out,
+    accepts=FIELD,
     scalar="_tanh",
     finite=True,
     cost=14,
@@ -330,6 +366,7 @@ unary(
     np.arcsinh,
     lambda x, out: 1.0 / sqrt(x * x + 1.0),
     aliases=("asinh",),
+    accepts=FIELD,
     scalar="_arcsinh",
     finite=True,
     cost=20,
@@ -341,6 +378,7 @@ unary(
     np.arccosh,
     lambda x, out: 1.0 / (sqrt(x - 1.0) * sqrt(x + 1.0)),
     aliases=("acosh",),
+    accepts=FIELD,
     scalar="_arccosh",
     sample=(1.2, 3.0),
     cost=20,
@@ -352,6 +390,7 @@ unary(
     np.arctanh,
     lambda x, out: 1.0 / ((1.0 - x) * (1.0 + x)),
     aliases=("atanh",),
+    accepts=FIELD,
     scalar="_arctanh",
     sample=(-0.8, 0.8),
     cost=20,

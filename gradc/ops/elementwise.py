@@ -14,10 +14,11 @@ import numpy as np
 
 from gradc.errors import ShapeError, TypeMismatch, UnsupportedError
 from gradc.graph import Node, Tensor
-from gradc.ops.basic import broadcast, cast, constant, reshape
+from gradc.ops.basic import broadcast, cast, constant, pull, reshape
 from gradc.ops.basic import copy as copy_op
 from gradc.ops.functions import (
     TensorLike,
+    apply,
     as_tensor,
     broadcast_to,
     convert,
@@ -29,6 +30,7 @@ from gradc.ops.functions import (
 )
 from gradc.ops.registry import (
     BOOL,
+    COMPLEX,
     FLOATS,
     INTEGER,
     ONE,
@@ -39,6 +41,7 @@ from gradc.ops.registry import (
     Linear,
     Op,
     Slope,
+    TypeRule,
     elementwise,
 )
 from gradc.types import (
@@ -52,6 +55,7 @@ from gradc.types import (
 )
 
 __all__ = [
+    "FIELD",
     "absolute",
     "add",
     "binary",
@@ -76,6 +80,7 @@ __all__ = [
     "mul_no_nan",
     "multiply",
     "negative",
+    "no_complex",
     "not_equal",
     "reciprocal",
     "scalar_value",
@@ -96,6 +101,8 @@ Binary: TypeAlias = "Callable[[TensorLike, TensorLike], Tensor]"
 Partial: TypeAlias = "Callable[..., Sequence[Slope]]"
 
 NUMBERS = REAL | BOOL
+FIELD = FLOATS | COMPLEX
+"""What the functions of analysis take."""
 PIECEWISE = "it is constant almost everywhere"
 TRUTH = "its result is a truth value"
 WHOLE = "its result is an integer"
@@ -105,22 +112,22 @@ WHOLE = "its result is an integer"
 
 
 def typed_operands(
-    ufunc: np.ufunc, *values: TensorLike, inexact: bool = False
+    ufunc: np.ufunc,
+    *values: TensorLike,
+    inexact: bool = False,
+    accepts: frozenset[str] = NUMBERS,
 ) -> tuple[Tensor, ...]:
     """The values in the dtypes in which NumPy's `ufunc` computes them, of one shape.
 
     Python numbers alone stay weak. `inexact` takes float64 where NumPy's loop takes integers and
-    gives float64 (true division).
+    gives float64 (true division). TypeMismatch for complex numbers that `accepts` lacks.
     """
     found = _plain_operands(values) if _takes_floats(ufunc) else None
     if found is not None:
         return found
     dtypes, weak = ufunc_dtypes(ufunc, *values)
-    if any(d.is_complex for d in dtypes):
-        raise UnsupportedError(
-            f"{ufunc.__name__} of complex numbers is not in this version",
-            hint="compute with the real and the imaginary part",
-        )
+    if any(d.is_complex for d in dtypes) and not accepts >= COMPLEX:
+        raise no_complex(ufunc.__name__)
     if inexact:
         dtypes = tuple(d if d.is_inexact else float64 for d in dtypes)
     if not weak:
@@ -130,6 +137,31 @@ def typed_operands(
         t if t.dtype == d else cast(t, dtype=d, weak=True)
         for t, d in zip(tensors, dtypes, strict=True)
     )
+
+
+def no_complex(name: str) -> TypeMismatch:
+    """The error of a function that takes no complex numbers."""
+    what = (
+        "orders no complex numbers" if name in ORDERING else "takes no complex numbers"
+    )
+    return TypeMismatch(
+        f"{name} {what}", hint="write it with real(z) and imag(z), or of abs(z)"
+    )
+
+
+ORDERING = frozenset(
+    (
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "maximum",
+        "minimum",
+        "fmax",
+        "fmin",
+    )
+    + ("max", "min", "argmax", "argmin", "clip", "sort")
+)
 
 
 @cache
@@ -197,6 +229,7 @@ def unary(
     sample: tuple[float, float] = (-2.0, 2.0),
     cost: int = 1,
     result: DType | None = None,
+    type: TypeRule | None = None,
     constant: str = "",
     whole: bool = False,
 ) -> Unary:
@@ -210,6 +243,7 @@ def unary(
         numpy=numpy or ufunc,
         partials=None if partial is None else lambda x, out: [partial(x, out)],
         derivative=derivative,
+        type=type,
         doc=doc,
         accepts=accepts,
         text=text or ("" if expand else f"np.{ufunc.__name__}"),
@@ -225,7 +259,7 @@ def unary(
     def call(x: TensorLike) -> Tensor:
         if whole and not type_of(x).dtype.is_inexact:
             return copy_op(as_tensor(x))
-        return op(*typed_operands(ufunc, x))
+        return op(*typed_operands(ufunc, x, accepts=accepts))
 
     call.__doc__ = doc
     call.__name__ = name
@@ -271,7 +305,7 @@ def binary(
     )
 
     def call(x: TensorLike, y: TensorLike) -> Tensor:
-        a, b = typed_operands(ufunc, x, y, inexact=inexact)
+        a, b = typed_operands(ufunc, x, y, inexact=inexact, accepts=accepts)
         if a.dtype != b.dtype:  # int64 with uint64: NumPy compares them as they are
             a, b = operands(a, b, dtypes=(float64, float64))
         return op(a, b)
@@ -289,6 +323,7 @@ add: Binary = binary(
     np.add,
     lambda x, y, out: [ONE, ONE],
     operator="add",
+    accepts=NUMBERS | COMPLEX,
     text="+",
     scalar="+",
     finite=True,
@@ -300,7 +335,7 @@ subtract: Binary = binary(
     np.subtract,
     lambda x, y, out: [ONE, -1.0],
     operator="subtract",
-    accepts=REAL,
+    accepts=REAL | COMPLEX,
     text="-",
     scalar="-",
     finite=True,
@@ -312,6 +347,7 @@ multiply: Binary = binary(
     np.multiply,
     lambda x, y, out: [y, x],
     operator="multiply",
+    accepts=NUMBERS | COMPLEX,
     text="*",
     scalar="*",
     finite=True,
@@ -324,7 +360,7 @@ divide: Binary = binary(
     lambda x, y, out: [lambda: 1.0 / y, lambda: -out * (1.0 / y)],
     aliases=("true_divide",),
     operator="divide",
-    accepts=FLOATS,
+    accepts=FIELD,
     inexact=True,
     text="/",
     scalar="/",
@@ -336,7 +372,7 @@ negative_op = elementwise(
     "negative",
     numpy=np.negative,
     partials=lambda x, out: [-1.0],
-    accepts=REAL,
+    accepts=REAL | COMPLEX,
     text="-x",
     scalar="-x",
     finite=True,
@@ -347,20 +383,20 @@ negative_op = elementwise(
 @function("negative", operator="negative")
 def negative(x: TensorLike) -> Tensor:
     """The number with its sign changed."""
-    return negative_op(*typed_operands(np.negative, x))
+    return negative_op(*typed_operands(np.negative, x, accepts=negative_op.accepts))
 
 
 @function("positive")
 def positive(x: TensorLike) -> Tensor:
     """The same values as a new tensor; TypeMismatch for truth values, as in NumPy."""
-    return copy_op(*typed_operands(np.positive, x))
+    return copy_op(*typed_operands(np.positive, x, accepts=negative_op.accepts))
 
 
 reciprocal_op = elementwise(
     "reciprocal",
     numpy=np.reciprocal,
     partials=lambda x, out: [-out * out],
-    accepts=FLOATS,
+    accepts=FIELD,
     expand=lambda node: 1.0 / node.inputs[0],
     sample=(0.5, 2.0),
     cost=4,
@@ -376,14 +412,14 @@ def reciprocal(x: TensorLike) -> Tensor:
             "reciprocal of integers is an integer in NumPy, 0 nearly everywhere",
             hint="write 1 / x",
         )
-    return reciprocal_op(*typed_operands(np.reciprocal, x))
+    return reciprocal_op(*typed_operands(np.reciprocal, x, accepts=FIELD))
 
 
 square: Unary = unary(
     "square",
     np.square,
     lambda x, out: 2.0 * x,
-    accepts=NUMBERS,
+    accepts=NUMBERS | COMPLEX,
     expand=lambda node: node.inputs[0] * node.inputs[0],
     finite=True,
     doc="x * x.",
@@ -415,9 +451,21 @@ greater = _compare("greater", np.greater, ">", "is greater than", operator="grea
 greater_equal = _compare(
     "greater_equal", np.greater_equal, ">=", "is at least", operator="greater_equal"
 )
-equal = _compare("equal", np.equal, "==", "equals", operator="equal")
+equal = _compare(
+    "equal",
+    np.equal,
+    "==",
+    "equals",
+    operator="equal",
+    accepts=NUMBERS | COMPLEX,
+)
 not_equal = _compare(
-    "not_equal", np.not_equal, "!=", "differs from", operator="not_equal"
+    "not_equal",
+    np.not_equal,
+    "!=",
+    "differs from",
+    operator="not_equal",
+    accepts=NUMBERS | COMPLEX,
 )
 
 
@@ -665,25 +713,52 @@ def clip(
 
 # -------------------------------------------------------------- signs and roundings
 
-sign: Unary = unary(
+sign_op = elementwise(
     "sign",
-    np.sign,
-    lambda x, out: ZERO,
+    numpy=np.sign,
+    partials=lambda x, out: [ZERO],
     accepts=REAL,
+    text="np.sign",
     scalar="_sign",
     finite=True,
     doc="-1, 0 or 1 by the sign. Connected, with derivative 0.",
 )
 
+
+@function("sign")
+def sign(x: TensorLike) -> Tensor:
+    """-1, 0 or 1 by the sign, connected with derivative 0; of a complex number z / |z|."""
+    (value,) = typed_operands(np.sign, x, accepts=REAL | COMPLEX)
+    if not value.dtype.is_complex:
+        return sign_op(value)
+    size = absolute(value)
+    empty = equal(size, 0)
+    return select(empty, 0, value / convert(select(empty, 1, size), value.dtype))
+
+
+def _absolute_vjp(node: Node, g: Tensor) -> Sequence[Bar]:
+    (x,) = node.inputs
+    return [pull(g if g.dtype == x.dtype else cast(g, dtype=x.dtype), sign(x))]
+
+
+def _absolute_type(x: TensorType) -> TensorType:
+    if not x.dtype.is_complex:
+        return x
+    part = float32 if x.dtype.bits == 64 else float64
+    return TensorType(part, x.shape, x.weak)
+
+
 absolute: Unary = unary(
     "absolute",
     np.absolute,
-    lambda x, out: sign(x),
-    accepts=NUMBERS,
+    None,
+    derivative=Explicit(_absolute_vjp),
+    accepts=NUMBERS | COMPLEX,
+    type=_absolute_type,
     scalar="abs",
     text="np.abs",
     finite=True,
-    doc="The absolute value; its slope is the sign, 0 at 0.",
+    doc="The absolute value; its slope is the sign, z / |z| of a complex number, 0 at 0.",
     aliases=("abs",),
 )
 function("absolute_value", operator="absolute")(absolute)
@@ -800,7 +875,7 @@ def _test(name: str, ufunc: np.ufunc, exact: bool, doc: str) -> Unary:
     op = elementwise(
         name,
         numpy=ufunc,
-        accepts=FLOATS,
+        accepts=FIELD,
         text=f"np.{name}",
         scalar=f"math.{name}",
         result=bool_,
@@ -811,7 +886,7 @@ def _test(name: str, ufunc: np.ufunc, exact: bool, doc: str) -> Unary:
     def call(x: TensorLike) -> Tensor:
         tensor = as_tensor(x)
         if tensor.dtype.is_inexact:
-            return op(*typed_operands(ufunc, tensor))
+            return op(*typed_operands(ufunc, tensor, accepts=FIELD))
         return broadcast_to(number(exact, bool_), tensor.shape)
 
     call.__doc__ = doc
@@ -839,6 +914,12 @@ def nan_to_num(
     tensor = as_tensor(x)
     if not tensor.dtype.is_inexact:
         return copy_op(tensor)
+    if tensor.dtype.is_complex:
+        parts = [
+            nan_to_num(apply(part, tensor), copy, nan, posinf, neginf)
+            for part in ("real", "imag")
+        ]
+        return convert(apply("complex", *parts), tensor.dtype)
     limit = float(np.finfo(tensor.dtype.name).max)
     found = select(isnan(tensor), convert(nan, tensor.dtype), tensor)
     high = limit if posinf is None else posinf

@@ -11,6 +11,7 @@ import numpy as np
 from gradc.graph import Node, Tensor
 from gradc.ops import arraylib
 from gradc.ops.basic import pull, reshape, stop_gradient
+from gradc.ops.complex import conjugate
 from gradc.ops.elementary import exp, log
 from gradc.ops.elementwise import (
     clip,
@@ -28,6 +29,7 @@ from gradc.ops.loops import Cumulate
 from gradc.ops.registry import (
     ANY_NUMBER,
     BOOL,
+    COMPLEX,
     FLOATS,
     REAL,
     Bar,
@@ -86,9 +88,13 @@ def _recurrence_vjp(node: Node, g: Tensor) -> Sequence[Bar]:
     """The adjoint state runs the other way, by the same factors."""
     factor, _ = node.inputs
     back = recurrence(
-        factor, g, axis=node.attrs.axis, reverse=not node.attrs.reverse, start=0.0
+        conjugate(factor),
+        g,
+        axis=node.attrs.axis,
+        reverse=not node.attrs.reverse,
+        start=0.0,
     )
-    return [back * node.out, back]
+    return [back * conjugate(node.out), back]
 
 
 def _recurrence_text(node: Node, args: Sequence[str]) -> str:
@@ -108,7 +114,7 @@ recurrence: Op = primitive(
         "recurrence", node.attrs.axis, node.attrs.reverse, node.attrs.start
     ),
     text=_recurrence_text,
-    accepts=REAL,
+    accepts=REAL | COMPLEX,
     doc="The states s of s[i + 1] = factor[i] * s[i] + term[i], from s[0] = start; along `axis`, "
     "from its end where `reverse`. The last step's state is left out.",
 )

@@ -13,6 +13,7 @@ from gradc.errors import ShapeError, TypeMismatch
 from gradc.graph import Node, Tensor
 from gradc.ops.basic import broadcast, cast, iota, pull, reduce_sum, reshape, transpose
 from gradc.ops.basic import copy as copy_op
+from gradc.ops.complex import conjugate
 from gradc.ops.elementwise import (
     divide,
     equal,
@@ -25,6 +26,7 @@ from gradc.ops.elementwise import (
     maximum,
     minimum,
     multiply,
+    no_complex,
     not_equal,
     select,
     truth,
@@ -45,6 +47,7 @@ from gradc.ops.loops import Accumulate
 from gradc.ops.order import exclusive_product
 from gradc.ops.registry import (
     ALL,
+    COMPLEX,
     FLOATS,
     REAL,
     Bar,
@@ -124,7 +127,7 @@ def _prod_vjp(node: Node, g: Tensor) -> Sequence[Bar]:
         found = reshape(exclusive_product(flat, len(free)), shape=moved.shape)
         back = tuple(sorted(range(x.ndim), key=perm.__getitem__))
         others = transpose(found, perm=back)
-    return [pull(restored(g, x, axes), others)]
+    return [pull(restored(g, x, axes), conjugate(others))]
 
 
 reduce_prod: Op = primitive(
@@ -134,7 +137,7 @@ reduce_prod: Op = primitive(
     derivative=Explicit(_prod_vjp),
     form=lambda node: Accumulate("multiply", node.attrs.axes, 1.0),
     text=lambda node, args: f"np.prod({args[0]}{_axes_text(node)})",
-    accepts=REAL,
+    accepts=REAL | COMPLEX,
     doc="Product over `axes`. The product of no elements is 1.",
 )
 
@@ -217,7 +220,7 @@ def _extreme(
             combine, node.attrs.axes, _finite(start(node.out.dtype), node.out.dtype)
         ),
         text=text,
-        accepts=ALL - {"complex64", "complex128"},
+        accepts=ALL - COMPLEX,
         requires=_extreme_requires,
         doc=doc,
     )
@@ -339,7 +342,7 @@ def _position(name: str, numpy: Callable[..., Any], doc: str) -> Op:
         numpy=lambda x, *, axis: np.asarray(numpy(x, axis=axis), np.int64),
         derivative=Constant("its result is an index"),
         expand=_position_expand,
-        accepts=ALL - {"complex64", "complex128"},
+        accepts=ALL - COMPLEX,
         requires=lambda node: [
             d - 1
             for d in (node.inputs[0].shape[node.attrs.axis],)
@@ -361,7 +364,7 @@ def _index_function(op: Op) -> None:
     def call(
         x: TensorLike, axis: int | None = None, *, keepdims: bool = False
     ) -> Tensor:
-        tensor = as_tensor(x)
+        tensor = _ordered(op.name, x)
         if axis is None:
             flat = reshape(tensor, shape=(tensor.type.size,))
             every = tuple(range(tensor.ndim))
@@ -489,7 +492,7 @@ def max_(
     where: TensorLike | None = None,
 ) -> Tensor:
     """The largest over `axis` (None: over all). Ties share the cotangent equally."""
-    tensor = _strong(x)
+    tensor = _ordered("max", x)
     _two_values("max", "maximum", axis)
     axes = axes_of(axis, tensor.ndim)
     low = _lowest(tensor.dtype)
@@ -506,13 +509,21 @@ def min_(
     where: TensorLike | None = None,
 ) -> Tensor:
     """The smallest over `axis` (None: over all). Ties share the cotangent equally."""
-    tensor = _strong(x)
+    tensor = _ordered("min", x)
     _two_values("min", "minimum", axis)
     axes = axes_of(axis, tensor.ndim)
     high = _highest(tensor.dtype)
     return _extreme_of(
         reduce_min, minimum, high, tensor, axes, keepdims, initial, where
     )
+
+
+def _ordered(name: str, x: TensorLike) -> Tensor:
+    """x with a dtype of its own. TypeMismatch for complex numbers."""
+    tensor = _strong(x)
+    if tensor.dtype.is_complex:
+        raise no_complex(name)
+    return tensor
 
 
 def _two_values(name: str, meant: str, axis: Any) -> None:

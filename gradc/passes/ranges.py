@@ -28,6 +28,7 @@ SMALL_POWER = 8
 
 class Range(NamedTuple):
     """The elements of a tensor lie in `low` .. `high`, where they are not NaN; `nan`: they may be.
+    Of complex numbers both parts do.
 
     `zero` says that elements may be exactly 0 by structure: selected, placed, compared, a constant.
     `generic` says that they vary with continuous data and are not: a sum with them, or a function
@@ -67,11 +68,13 @@ class _Float(NamedTuple):
     trusted: bool
 
 
-FLOATS: Mapping[str, _Float] = {
+FLOATS: dict[str, _Float] = {
     "float64": _Float(float(np.finfo("f8").max), 1e-300, 1e-30, 700.0, 1e-5, True),
     "float32": _Float(float(np.finfo("f4").max), 1e-37, 1e-12, 88.0, 1e-5, True),
     "float16": _Float(float(np.finfo("f2").max), 1e-4, 1e-2, 11.0, 1e-2, False),
 }
+FLOATS["complex128"] = FLOATS["float64"]
+FLOATS["complex64"] = FLOATS["float32"]
 
 
 class Ranges:
@@ -108,11 +111,11 @@ class Ranges:
         output = node.outputs[0]
         dtype = output.type.dtype
         range = UNKNOWN
-        if dtype.kind == "f":
-            rule = RULES.get(name)
+        if dtype.is_inexact:
+            rule = (COMPLEX if dtype.is_complex else RULES).get(name)
             if rule is not None:
                 range = rule(_Case(node, FLOATS[dtype.name], self), *operands)
-        elif dtype.kind != "c":
+        else:
             range = _integers(node, dtype)
         known[output] = range
 
@@ -190,6 +193,9 @@ def _integers(node: Node, dtype: DType) -> Range:
 def _array(values: np.ndarray[Any, Any]) -> Range:
     if not values.size:
         return Range(0.0, 0.0, False)
+    if values.dtype.kind == "c":
+        parts = _array(np.stack([values.real, values.imag]))
+        return parts._replace(zero=bool((values == 0).any()))
     missing = np.isnan(values)
     nan = bool(missing.any())
     if nan and missing.all():
@@ -255,6 +261,8 @@ def _select(case: _Case, condition: Range, x: Range, y: Range) -> Range:
 
 
 def _cast(case: _Case, a: Range) -> Range:
+    if case.node.out.dtype.is_complex and not case.node.inputs[0].dtype.is_complex:
+        return a._replace(low=min(a.low, 0.0), high=max(a.high, 0.0))
     if case.node.inputs[0].type.dtype.is_inexact:
         return case.range(a.low, a.high, a.nan, a.zero, a.generic)
     return case.range(a.low, a.high, False, True, False)
@@ -294,6 +302,9 @@ def _negative(case: _Case, a: Range) -> Range:
 
 
 def _absolute(case: _Case, a: Range) -> Range:
+    if case.node.inputs[0].dtype.is_complex:
+        high = 1.5 * max(abs(a.low), abs(a.high))
+        return case.arithmetic(0.0, high, a.nan, a.zero, a.generic, a)
     low = 0.0 if a.low <= 0 <= a.high else min(abs(a.low), abs(a.high))
     return Range(low, max(abs(a.low), abs(a.high)), a.nan, a.zero, a.generic)
 
@@ -579,6 +590,48 @@ def _copysign(case: _Case, a: Range, b: Range) -> Range:
     return Range(-widest, widest, a.nan, a.zero, a.generic)
 
 
+# -------------------------------------------------------------------- complex numbers
+
+
+def _part(case: _Case, z: Range) -> Range:
+    """A part of what is given varies as that does; any other part may be 0 by structure."""
+    if case.node.inputs[0].op.name == "input":
+        return z
+    return z._replace(zero=True, generic=False)
+
+
+def _conj(case: _Case, z: Range) -> Range:
+    widest = max(abs(z.low), abs(z.high))
+    return z._replace(low=-widest, high=widest)
+
+
+def _whole(case: _Case, a: Range, b: Range) -> Range:
+    both = _union(a, b)
+    return both._replace(zero=a.zero and b.zero, generic=a.generic or b.generic)
+
+
+def _complex_product(case: _Case, a: Range, b: Range) -> Range:
+    return _scaled_product(case, a, b, 2.0)
+
+
+def _complex_contract(case: _Case, a: Range, b: Range) -> Range:
+    return _scaled_product(case, a, b, 2.0 * COUNT)
+
+
+def _scaled_product(case: _Case, a: Range, b: Range, count: float) -> Range:
+    """A sum of so many products of parts."""
+    widest = max(abs(a.low), abs(a.high)), max(abs(b.low), abs(b.high))
+    high = count * _corner(*widest)
+    nan = a.nan or b.nan or _is_infinite(a) or _is_infinite(b)
+    zero = a.zero or b.zero
+    generic = not zero and (a.generic or b.generic)
+    return case.arithmetic(-high, high, nan, zero, generic, a, b)
+
+
+def _complex_difference(case: _Case, a: Range, b: Range) -> Range:
+    return _add(case, a, _opposite(b))
+
+
 RULES: Mapping[str, Rule] = {
     "input": _input,
     "constant": lambda case: _array(case.node.attrs.value.array),
@@ -650,4 +703,20 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("maximum", "minimum", "fmax", "fmin"), _extremum),
     **dict.fromkeys(("floor", "ceil", "trunc", "rint"), _rounded),
     "copysign": _copysign,
+    "real": _part,
+    "imag": _part,
 }
+
+COMPLEX: Mapping[str, Rule] = {
+    **{name: RULES[name] for name in ("input", "constant", "add", "add_n", "negative")},
+    **{name: RULES[name] for name in ("select", "cast", "reduce_sum", "cumsum")},
+    **{name: rule for name, rule in RULES.items() if rule in (_same, _joined, _embed)},
+    **{name: rule for name, rule in RULES.items() if rule in (_updated, _scatter_add)},
+    "subtract": _complex_difference,
+    "conj": _conj,
+    "complex": _whole,
+    "multiply": _complex_product,
+    "pull": _complex_product,
+    "contract": _complex_contract,
+}
+"""The rules where the result is complex."""

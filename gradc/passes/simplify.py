@@ -304,6 +304,26 @@ def multiply_reciprocal(node: Node) -> Tensor | None:
     return None
 
 
+def take_parts(node: Node) -> Tensor | None:
+    """real(complex(a, b)) -> a; imag(complex(a, b)) -> b; conj(conj(z)) -> z; real(conj(z)) ->
+    real(z); imag(conj(z)) -> -imag(z); of a z that is cast from real x: x, 0 and z."""
+    name = node.op.name
+    z = node.inputs[0]
+    if z.op.name == "complex" and name != "conj":
+        return z.inputs[0 if name == "real" else 1]
+    if z.op.name == "conj":
+        inner = z.inputs[0]
+        if name == "conj":
+            return inner
+        part = node.op(inner)
+        return part if name == "real" else -part
+    if z.op.name == "cast" and not z.inputs[0].dtype.is_complex:
+        if name == "conj":
+            return z
+        return convert(z.inputs[0], node.out.dtype) if name == "real" else None
+    return None
+
+
 # ----------------------------------------------------------------------- broadcasts
 
 
@@ -585,6 +605,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "power": (drop_neutral,),
     "pull": (pull_constant, pull_by_mask),
     "select": (select_constant,),
+    **dict.fromkeys(("real", "imag", "conj"), (take_parts,)),
     "slice": (drop_whole,),
     "embed": (drop_whole,),
     "broadcast": (compose_broadcast,),

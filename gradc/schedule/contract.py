@@ -13,6 +13,7 @@ __all__ = ["Product", "matrix_product"]
 
 UNROLLED = 64
 """The most multiplications of a product that is written out."""
+BLAS = ("float32", "float64", "complex64", "complex128")
 SMALL = 8
 """A size up to which two static sizes make a product a loop."""
 
@@ -43,10 +44,7 @@ def matrix_product(node: Node) -> Product | None:
     size counts as large.
     """
     form = node.op.form(node) if node.op.form is not None else None
-    if not isinstance(form, Contract) or node.out.dtype.name not in (
-        "float32",
-        "float64",
-    ):
+    if not isinstance(form, Contract) or node.out.dtype.name not in BLAS:
         return None
     a, b = node.inputs
     sizes: dict[int, Dim] = {}

@@ -59,7 +59,18 @@ from gradc.schedule.units import (
     make_units,
 )
 from gradc.schedule.unroll import unroll_short
-from gradc.types import Dim, DType, bool_, float64, int64, size_of, symbols_of
+from gradc.types import (
+    Dim,
+    DType,
+    bool_,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int64,
+    size_of,
+    symbols_of,
+)
 
 __all__ = ["Failure", "Scheduled", "schedule"]
 
@@ -70,6 +81,9 @@ SAID = 8
 NEVER = 1_000_000
 MEMORY, CACHE = 8, 2
 """What a store and a load cost in flops: of an array of full size, of a row or tile."""
+
+WIDE = {float32: float64, complex64: complex128}
+"""What sums of single precision are added up in."""
 
 MEANT = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"np", "math"}
 """Names that mean something in a printed kernel."""
@@ -368,10 +382,8 @@ class _Lowering:
                 if k not in first.reduced
             ):
                 # nothing but reduced axes below: a local variable
-                wide = tensor.dtype.bits == 32 and tensor.dtype.is_float
-                value.total_dtype = (
-                    float64 if wide and first.combine == "add" else tensor.dtype
-                )
+                wide = WIDE.get(tensor.dtype) if first.combine == "add" else None
+                value.total_dtype = wide or tensor.dtype
                 value.total = self.fresh(tensor.name or "total")
                 self.buffers[value.total] = Buffer(
                     value.total, value.total_dtype, (), "tile"

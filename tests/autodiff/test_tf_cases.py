@@ -31,8 +31,6 @@ from tests.cases.tf.adapter import (
 LEFT_OUT = {
     "int_topk_indices",
     "dag_topk_values",
-    "cx_no_seed",
-    "cx_abs",
     "cx_fft",
     "ctl_while",
     "op_erfinv",

@@ -201,6 +201,7 @@ OTHERS = [
 OTHERS += [
     *("det(w)", "gradients(det(w), w)[0]", "diagonal(w)", "index_update(x, 0, 1.0)"),
     *("gradients(sum(x * y), [x, y], gate_gradients=True)[0]", "gc.opaque(x)"),
+    *("real(z)", "imag(z)", "conj(z)", "complex(x, y)"),
 ]
 EXPRESSIONS = [f"{f}(x)" for f in UNARY] + [f"{f}(x, y)" for f in BINARY] + OTHERS
 

@@ -19,10 +19,12 @@ from gradc.graph import Graph, Output, Tensor, ordered
 from gradc.ops import arraylib
 from gradc.ops.basic import input_
 from gradc.ops.evaluator import evaluate
+from gradc.ops.functions import apply
 from gradc.ops.registry import Op
 from gradc.types import (
     DType,
     TensorType,
+    complex128,
     evaluate_dim,
     float32,
     float64,
@@ -31,7 +33,12 @@ from gradc.types import (
 )
 
 SIZES = {"N": 4, "M": 3, "K": 2, "B": 2}
-TOLERANCE = {"float64": 1e-11, "float32": 2e-4}  # integers: exact
+TOLERANCE = {  # integers: exact
+    "float64": 1e-11,
+    "float32": 2e-4,
+    "complex128": 1e-11,
+    "complex64": 2e-4,
+}
 HELPERS = {
     **{name: getattr(arraylib, name) for name in dir(arraylib) if name[0] == "_"},
     "np": np,
@@ -86,7 +93,11 @@ def inputs(row: Row, dtype: DType, sizes: dict[str, int] | None) -> list[Tensor]
 def arrays(row: Row, dtype: DType, sizes: dict[str, int]) -> list[Any]:
     rng = np.random.default_rng(7)
     shapes = [dims(text, sizes) for text in row.shapes]
-    if row.draw is not None:
+    if dtype.is_complex:
+        draw = row.draw or (lambda rng, shapes: [rng.normal(size=s) for s in shapes])
+        parts = zip(draw(rng, shapes), draw(rng, shapes), strict=True)
+        drawn = [a + 1j * b for a, b in parts]
+    elif row.draw is not None:
         drawn = row.draw(rng, shapes)
     elif dtype.is_inexact:
         drawn = [rng.normal(size=shape) for shape in shapes]
@@ -97,6 +108,12 @@ def arrays(row: Row, dtype: DType, sizes: dict[str, int]) -> list[Any]:
 
 def listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, tuple | list) else [value]
+
+
+def _smooth(ys: Sequence[Tensor]) -> list[Tensor]:
+    """The results that have derivatives, real parts of complex ones."""
+    found = [y for y in ys if y.dtype.is_inexact]
+    return [apply("real", y) if y.dtype.is_complex else y for y in found]
 
 
 def check_values(row: Row, dtype: DType, sizes: dict[str, int], symbolic: bool) -> None:
@@ -124,7 +141,7 @@ def check_text(row: Row, dtype: DType, sizes: dict[str, int]) -> None:
     xs = inputs(row, dtype, None)
     data = arrays(row, dtype, sizes)
     ys = [y for y in listed(row.build(*xs)) if isinstance(y, Tensor)]
-    smooth = [y for y in ys if y.dtype.is_inexact]
+    smooth = _smooth(ys)
     bars = gradients(smooth, xs).tensors if dtype.is_inexact and smooth else ()
     nodes = ordered([*ys, *(b for b in bars if b is not None)])
     feeds = dict(zip(xs, data, strict=True))
@@ -145,16 +162,31 @@ def check_text(row: Row, dtype: DType, sizes: dict[str, int]) -> None:
             found = (found,)
         for t, value in zip(node.outputs, found, strict=True):
             assert np.shape(value) == values[t].shape, text
-            tolerance = 1e-9 if dtype == float64 else 1e-3
+            tolerance = 1e-9 if dtype in (float64, complex128) else 1e-3
             np.testing.assert_allclose(
                 value, values[t], rtol=tolerance, atol=tolerance, err_msg=text
             )
 
 
-def check_derivatives(row: Row, sizes: dict[str, int], symbolic: bool) -> None:
+def _drawn(rng: np.random.Generator, like: Any) -> Any:
+    """Random numbers in the shape of an array, complex where it is."""
+    found = rng.normal(size=np.shape(like))
+    if np.iscomplexobj(like):
+        return found + 1j * rng.normal(size=np.shape(like))
+    return found
+
+
+def _inner(a: Any, b: Any) -> float:
+    """The inner product of two arrays, where parts of complex numbers count as numbers."""
+    return float(np.sum(np.real(np.conj(a) * b)))
+
+
+def check_derivatives(
+    row: Row, sizes: dict[str, int], symbolic: bool, dtype: DType = float64
+) -> None:
     """<bar, direction> is the central difference of <seed, value>, to `row.order`."""
-    xs = inputs(row, float64, None if symbolic else sizes)
-    data = arrays(row, float64, sizes)
+    xs = inputs(row, dtype, None if symbolic else sizes)
+    data = arrays(row, dtype, sizes)
     rng = np.random.default_rng(11)
     ys = [y for y in listed(row.build(*xs)) if y.dtype.is_inexact]
     feeds: dict[Tensor, Any] = dict(zip(xs, data, strict=True))
@@ -164,9 +196,7 @@ def check_derivatives(row: Row, sizes: dict[str, int], symbolic: bool) -> None:
             for k, y in enumerate(ys)
         ]
         values = evaluate(ys, feeds, sizes)
-        feeds.update(
-            (s, rng.normal(size=v.shape)) for s, v in zip(seeds, values, strict=True)
-        )
+        feeds.update((s, _drawn(rng, v)) for s, v in zip(seeds, values, strict=True))
         found = gradients(ys, xs, grad_ys=seeds).tensors
         reached = [
             (x, bar) for x, bar in zip(xs, found, strict=True) if bar is not None
@@ -176,10 +206,10 @@ def check_derivatives(row: Row, sizes: dict[str, int], symbolic: bool) -> None:
         at = evaluate(bars, feeds, sizes)
         for (x, bar), value in zip(reached, at, strict=True):
             assert bar.type == x.type
-            direction = rng.normal(size=feeds[x].shape)
+            direction = _drawn(rng, feeds[x])
             if row.along is not None:
                 direction = row.along(direction)
-            exact = float(np.sum(value * direction))
+            exact = _inner(value, direction)
             near = _difference(ys, seeds, feeds, x, direction, sizes)
             np.testing.assert_allclose(exact, near, rtol=2e-6, atol=2e-6)
         if not reached:
@@ -200,9 +230,7 @@ def _difference(
     def total(step: float) -> float:
         moved = {**feeds, x: feeds[x] + step * direction}
         values = evaluate(ys, moved, sizes)
-        return sum(
-            float(np.sum(feeds[s] * v)) for s, v in zip(seeds, values, strict=True)
-        )
+        return sum(_inner(feeds[s], v) for s, v in zip(seeds, values, strict=True))
 
     h = 2e-3
     near = total(h) - total(-h)
@@ -216,14 +244,15 @@ def check(row: Row) -> None:
         check_values(row, dtype, SIZES, symbolic=True)
         if row.static:
             check_values(row, dtype, SIZES, symbolic=False)
-        if row.zero and dtype == float64:
+        if row.zero and dtype in (float64, complex128):
             check_values(row, dtype, dict.fromkeys(SIZES, 0), symbolic=True)
         if row.text:
             check_text(row, dtype, SIZES)
-    if float64 in row.dtypes and row.order:
-        check_derivatives(row, SIZES, symbolic=True)
-        if row.static:
-            check_derivatives(row, SIZES, symbolic=False)
+    for dtype in (float64, complex128):
+        if dtype in row.dtypes and row.order:
+            check_derivatives(row, SIZES, symbolic=True, dtype=dtype)
+            if row.static:
+                check_derivatives(row, SIZES, symbolic=False, dtype=dtype)
 
 
 INTEGERS = (int64, float64)
@@ -251,7 +280,7 @@ def ops_in(rows: Sequence[Row]) -> set[str]:
     for row in rows:
         xs = inputs(row, row.dtypes[0], SIZES if row.static else None)
         ys = [y for y in listed(row.build(*xs)) if isinstance(y, Tensor)]
-        smooth = [y for y in ys if y.dtype.is_inexact]
+        smooth = _smooth(ys)
         bars = gradients(smooth, xs).tensors if smooth else ()
         roots = [*ys, *(b for b in bars if b is not None)]
         found |= {node.op.name for node in ordered(roots)}

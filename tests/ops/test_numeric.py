@@ -11,7 +11,7 @@ from rows import SIZES, arrays, check, ops_in, ops_of, with_cotangents
 from gradc.autodiff.reverse import gradients
 from gradc.errors import GradcError
 from gradc.graph import Graph, Output, Tensor, ordered
-from gradc.ops import basic, contract, index, linalg, registry, shape
+from gradc.ops import basic, complex, contract, index, linalg, registry, shape
 from gradc.ops import control as gradient_control
 from gradc.ops.basic import input_
 from gradc.ops.elementwise import scalar_value
@@ -48,7 +48,7 @@ def test_point(point):
 
 
 def test_every_op_has_a_case():
-    others = (basic, contract, index, linalg, shape, gradient_control)
+    others = (basic, complex, contract, index, linalg, shape, gradient_control)
     mine = set(registry.names()).difference(*map(ops_of, others))
     assert mine <= ops_in(ALL)
 
