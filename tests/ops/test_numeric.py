@@ -22,7 +22,6 @@ from gradc.passes.merge import merge
 from gradc.types import (
     TensorType,
     bool_,
-    complex128,
     dtype_of,
     float32,
     float64,
