@@ -2,10 +2,11 @@
 
     python bench/threads.py [--threads 8] [--calls 10000] [--forks 100]
 
-Each thread calls the entry points of each module with data of its own sizes, which change from
-call to call, and compares every result with that of a lone thread. Meanwhile the process forks:
-each child calls the modules too, from threads of its own. Printed are the counts of calls and of
-wrong results, and the memory of the process (resident) before, in between and after.
+Each thread calls the entry points of a module with data whose sizes change from call to call, and
+compares every result with that of a lone thread. Meanwhile the process forks: each child calls the
+module too, from threads of its own. Printed are, for each module, the counts of calls and of wrong
+results, what became of the children, and the resident memory of the process. The exit status is 1
+where a result was wrong or a child did not end well.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import argparse
 import importlib.util
 import json
 import os
+import signal
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,20 +62,17 @@ LARGE = (20000, 3)
 """Rows whose arrays would show a leak at once; for the modules without a matrix of N * N."""
 
 
-def made(folder: Path, names: list[str]) -> dict[str, Any]:
-    """The emitted modules by name, imported from files."""
-    modules = {}
-    for k, name in enumerate(names):
-        text, target = MODULES[name]
-        path = folder / f"threads_{k}.py"
-        path.write_text(gradc.emit(text, target=target), encoding="utf-8")
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[path.stem] = module
-        spec.loader.exec_module(module)
-        modules[name] = module
-    return modules
+def made(folder: Path, name: str) -> Any:
+    """The emitted module, imported from a file."""
+    text, target = MODULES[name]
+    path = folder / f"threads_{list(MODULES).index(name)}.py"
+    path.write_text(gradc.emit(text, target=target), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def data(n: int, d: int) -> dict[str, Any]:
@@ -82,38 +82,34 @@ def data(n: int, d: int) -> dict[str, Any]:
     return {"X": X, "y": rng.uniform(size=n), "w": w}
 
 
-def flat(module: Any, feeds: dict[str, Any], kind: int) -> list[Any]:
-    """All values of one of three calls: of the pair, of the whole, of `run`."""
-    if kind == 0:
+def pair(module: Any) -> Callable[..., Any]:
+    """forward() and backward() as one call."""
+
+    def call(**feeds: Any) -> Any:
         values, residuals = module.forward(**feeds)
-        return [*values, *module.backward(residuals)]
-    if kind == 1:
-        values, gradients = module.value_and_gradients(**feeds)
-        return [*values, *gradients]
-    return [*module.run(**feeds)]
+        return values, module.backward(residuals)
+
+    return call
+
+
+def flat(result: Any) -> list[Any]:
+    """All values of a result, of `run` or of the others."""
+    is_pair = not hasattr(result, "_fields")
+    return [v for part in (result if is_pair else (result,)) for v in part]
 
 
 class Work:
-    """The calls, with what they should give."""
+    """Calls, with what a lone thread gets from them."""
 
-    def __init__(self, modules: dict[str, Any], large: bool) -> None:
-        self.modules = list(modules.values())
-        self.cases = []
-        for name, module in modules.items():
-            sizes = [*SIZES, *([LARGE] if large and "factor" not in name else [])]
-            for n, d in sizes:
-                feeds = data(n, d)
-                wanted = [flat(module, feeds, kind) for kind in range(3)]
-                self.cases.append((module, feeds, wanted))
+    def __init__(self, calls: Sequence[tuple[Callable[..., Any], dict[str, Any]]]):
+        self.cases = [(call, feeds, flat(call(**feeds))) for call, feeds in calls]
 
-    def call(self, k: int) -> bool:
-        """The call number k; whether it gave what it should."""
-        module, feeds, wanted = self.cases[k % len(self.cases)]
-        kind = k // len(self.cases) % 3
-        found = flat(module, feeds, kind)
+    def is_right(self, k: int) -> bool:
+        """Whether the call number k gives what it should."""
+        call, feeds, wanted = self.cases[k % len(self.cases)]
         return all(
             np.allclose(f, w, rtol=1e-10, atol=1e-12)
-            for f, w in zip(found, wanted[kind], strict=True)
+            for f, w in zip(flat(call(**feeds)), wanted, strict=True)
         )
 
     def many(self, threads: int, calls: int) -> list[int]:
@@ -124,7 +120,7 @@ class Work:
         def work(t: int) -> None:
             start.wait()
             for k in range(calls):
-                wrong[t] += not self.call(7 * t + k)
+                wrong[t] += not self.is_right(7 * t + k)
 
         running = [threading.Thread(target=work, args=(t,)) for t in range(threads)]
         for thread in running:
@@ -133,13 +129,13 @@ class Work:
             thread.join()
         return wrong
 
-    def forked(self, seconds: float) -> str:
-        """What became of a child that calls the modules in two threads of its own."""
+    def forked(self, seconds: float = 120.0) -> str:
+        """What became of a child that makes all calls in each of two threads of its own."""
         child = os.fork()
         if child == 0:
             status = 70
             try:
-                status = 1 if any(self.many(2, 2 * len(self.cases))) else 0
+                status = 1 if any(self.many(2, len(self.cases))) else 0
             finally:
                 os._exit(status)
         deadline = time.monotonic() + seconds
@@ -149,36 +145,25 @@ class Work:
                 code = os.waitstatus_to_exitcode(status)
                 return "right" if code == 0 else "wrong" if code == 1 else "died"
             time.sleep(0.01)
-        os.kill(child, 9)
+        os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         return "hung"
 
-
-def memory() -> float:
-    """Resident memory of the process, in MB."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def soak(
-    names: list[str], threads: int, calls: int, forks: int, large: bool = True
-) -> dict[str, Any]:
-    """Counts, and memory along the way."""
-    with tempfile.TemporaryDirectory() as folder:
-        work = Work(made(Path(folder), names), large)
-        work.many(threads, 3 * len(work.cases))
+    def soak(self, threads: int, calls: int, forks: int) -> dict[str, Any]:
+        """Counts, and memory along the way."""
+        self.many(threads, 3 * len(self.cases))
         before = memory()
-        counts = {"right": 0, "wrong": 0, "died": 0, "hung": 0}
+        children = dict.fromkeys(("right", "wrong", "died", "hung"), 0)
         wrong: list[int] = []
         thread = threading.Thread(
-            target=lambda: wrong.extend(work.many(threads, calls))
+            target=lambda: wrong.extend(self.many(threads, calls))
         )
         thread.start()
-        during = []
+        during = [before]
         left = forks
         while thread.is_alive() or left:
             if left:
-                counts[work.forked(120.0)] += 1
+                children[self.forked()] += 1
                 left -= 1
             during.append(memory())
             thread.join(0.2)
@@ -186,14 +171,17 @@ def soak(
             "threads": threads,
             "calls": threads * calls,
             "wrong": sum(wrong),
-            "children": counts,
-            "memory": {
-                "before": round(before, 1),
-                "highest": round(max(during), 1),
-                "after": round(memory(), 1),
-            },
-            "arenas": [len(m._arenas) for m in work.modules if hasattr(m, "_arenas")],
+            "children": children,
+            "MB before, highest, after": [
+                round(mb, 1) for mb in (before, max(during), memory())
+            ],
         }
+
+
+def memory() -> float:
+    """Resident memory of the process, in MB."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def main() -> None:
@@ -203,12 +191,24 @@ def main() -> None:
     parser.add_argument("--forks", type=int, default=100)
     parser.add_argument("--modules", nargs="*", default=list(MODULES), choices=MODULES)
     given = parser.parse_args()
-    began = time.perf_counter()
-    found = soak(given.modules, given.threads, given.calls, given.forks)
-    print(json.dumps(found, indent=2))
-    print(f"{time.perf_counter() - began:.0f} s")
-    bad = {k for k, n in found["children"].items() if n} - {"right"}
-    sys.exit(1 if bad or found["wrong"] else 0)
+    status = 0
+    for name in given.modules:
+        began = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            module = made(Path(folder), name)
+            sizes = [*SIZES, *([LARGE] if "rows" in name else [])]
+            work = Work(
+                [
+                    (call, data(n, d))
+                    for call in (module.run, module.value_and_gradients, pair(module))
+                    for n, d in sizes
+                ]
+            )
+            found = work.soak(given.threads, given.calls, given.forks)
+        print(f"{name}, {time.perf_counter() - began:.0f} s: {json.dumps(found)}")
+        if found["wrong"] or found["children"]["right"] != given.forks:
+            status = 1
+    sys.exit(status)
 
 
 if __name__ == "__main__":

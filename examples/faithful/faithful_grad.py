@@ -1744,7 +1744,6 @@ _lock = threading.RLock()
 _new = tuple.__new__  # of named tuples, whose own are Python functions
 _empty, _ndarray = np.empty, np.ndarray  # globals are found faster than attributes
 _held = contextlib.ExitStack()  # Numba's lock, during a fork
-_blas_threads: list[Any] = []  # what reads and what sets their number
 
 
 def _kernel(name: str, arguments: tuple[Any, ...], threads: int = 0) -> int:
@@ -1752,29 +1751,81 @@ def _kernel(name: str, arguments: tuple[Any, ...], threads: int = 0) -> int:
 
     `threads` is how many BLAS may use, 0 where the kernel does not call it.
     """
-    kernel = _compiled.get(name)
-    if kernel is None:
+    try:
+        kernel = _compiled[name]
+    except KeyError:
         kernel = _first_call(name, arguments)
-    return _limited(kernel, arguments, threads)
+    if threads:
+        return _blas_calls.run(kernel, arguments, int(threads))
+    status: int = kernel(*arguments)
+    return status
 
 
-def _limited(kernel: Any, arguments: tuple[Any, ...], threads: int) -> int:
-    """Run a kernel while BLAS has no more than so many threads.
+class _BlasCalls:
+    """The kernels that run and call BLAS, which has no more threads than each of them allows.
 
     OpenBLAS has one number for the process, so that other threads have it too meanwhile. Idle
-    threads of its own wait in a busy loop, which is slow where other work wants the cores.
+    threads of its own wait in a busy loop, which is slow where other work wants the cores. It
+    hangs in a fork that comes while they work, so that a fork waits for the kernels.
     """
-    if not (threads and _blas_threads):
-        return int(kernel(*arguments))
-    count, limit = _blas_threads
-    before = count()
-    if before <= threads:
-        return int(kernel(*arguments))
-    limit(int(threads))
-    try:
-        return int(kernel(*arguments))
-    finally:  # calls that overlap end in any order: the highest number is the first one's
-        limit(max(before, count()))
+
+    def __init__(self) -> None:
+        self.control: list[Any] = []  # what reads and what sets OpenBLAS's number
+        self.lock = threading.RLock()
+        self.ended = threading.Condition(self.lock)
+        self.running: list[tuple[int, int]] = []  # where, and with how many threads
+        self.usual = 0
+        self.is_lowered = self.is_forking = False
+
+    def run(self, kernel: Any, arguments: tuple[Any, ...], threads: int) -> int:
+        """Run a kernel; gives its status."""
+        call = (threading.get_ident(), threads)
+        with self.lock:
+            while self.is_forking:
+                self.ended.wait()
+            if self.control:
+                count, limit = self.control
+                number = count()
+                if not self.running:
+                    self.usual = number
+                if number > threads:
+                    limit(threads)
+                    self.is_lowered = True
+            self.running.append(call)
+        try:
+            status: int = kernel(*arguments)
+        finally:
+            with self.lock:
+                self.running.remove(call)
+                if self.is_lowered:
+                    self.raise_number()
+                if self.is_forking:
+                    self.ended.notify_all()
+        return status
+
+    def raise_number(self) -> None:
+        """Give BLAS the threads that no call takes from it any more."""
+        count, limit = self.control
+        number = count()
+        self.is_lowered = bool(self.running)
+        most = min([self.usual, *(threads for _, threads in self.running)])
+        if number < most:
+            limit(most)
+
+    def before_fork(self) -> None:
+        """Wait for the calls of other threads, and let none begin."""
+        me = threading.get_ident()
+        self.lock.acquire()
+        self.is_forking = True
+        self.ended.wait_for(lambda: all(thread == me for thread, _ in self.running))
+        self.is_forking = False
+
+    def after_fork(self) -> None:
+        self.ended.notify_all()
+        self.lock.release()
+
+
+_blas_calls = _BlasCalls()
 
 
 def _first_call(name: str, arguments: tuple[Any, ...]) -> Any:
@@ -1785,7 +1836,7 @@ def _first_call(name: str, arguments: tuple[Any, ...]) -> Any:
             return globals()[name]
         if not _compiled:
             _bind(globals(), "dgemm", "dtrsm", "dtrsv")
-            _blas_threads[:] = _thread_control("dgemm")
+            _blas_calls.control = _thread_control("dgemm")
         if name not in _compiled:
             code = _MachineCode(name, tuple(map(numba.typeof, arguments)))
             kernel = code.load()
@@ -1821,9 +1872,11 @@ def _before_fork() -> None:
     compiler_lock = sys.modules.get("numba.core.compiler_lock")
     lock = getattr(compiler_lock, "global_compiler_lock", contextlib.nullcontext())
     _held.enter_context(lock)
+    _blas_calls.before_fork()
 
 
 def _after_fork() -> None:
+    _blas_calls.after_fork()
     _held.close()
     _lock.release()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -37,7 +39,7 @@ def log(module: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     module.run(K, K[0])  # compiled: what controls the threads is known
     found = [4]
     control = [lambda: found[-1], found.append]
-    monkeypatch.setitem(module.run.__globals__, "_blas_threads", control)
+    monkeypatch.setattr(module.run.__globals__["_blas_calls"], "control", control)
     return found
 
 
@@ -67,7 +69,7 @@ def test_overlapping_calls_bring_the_number_back(
     module: Any, log: list[int], first: str
 ) -> None:
     """Whichever ends first; the inner one begins when the outer one has lowered the number."""
-    limited = module.run.__globals__["_limited"]
+    run = module.run.__globals__["_blas_calls"].run
     is_inside, may_end = threading.Event(), threading.Event()
 
     def outer() -> int:
@@ -83,11 +85,11 @@ def test_overlapping_calls_bring_the_number_back(
         assert may_end.wait(10)
         return 0
 
-    worker = threading.Thread(target=limited, args=(inner, (), 1))
-    assert limited(outer, (), 2) == 0
+    worker = threading.Thread(target=run, args=(inner, (), 1))
+    assert run(outer, (), 2) == 0
     may_end.set()
     worker.join()
-    assert log == ([4, 2, 1, 4, 4] if first == "outer" else [4, 2, 1, 2, 4])
+    assert log == ([4, 2, 1, 4] if first == "outer" else [4, 2, 1, 2, 4])
 
 
 def test_the_threads_come_back_after_an_error(module: Any, log: list[int]) -> None:
@@ -98,7 +100,7 @@ def test_the_threads_come_back_after_an_error(module: Any, log: list[int]) -> No
 
 def test_a_kernel_without_blas_leaves_the_threads_alone(log: list[int]) -> None:
     module = gradc.compile("x: float[N]\nreturn sum(exp(x))")
-    assert "_blas_threads" not in module.run.__globals__
+    assert "_blas_calls" not in module.run.__globals__
     mixed = gradc.compile(
         "A: float[N, N]\nb = sum(A)\ny = sum((A @ A) ** 2)\ndifferentiate(y, [A])\nreturn b"
     )
@@ -106,7 +108,7 @@ def test_a_kernel_without_blas_leaves_the_threads_alone(log: list[int]) -> None:
     mixed.value_and_gradients(A)
     found = [4]
     control = [lambda: found[-1], found.append]
-    mixed.run.__globals__["_blas_threads"] = control
+    mixed.run.__globals__["_blas_calls"].control = control
     mixed.run(A)
     assert found == [4]
     mixed.value_and_gradients(A)
@@ -181,3 +183,41 @@ def test_calls_from_several_threads_leave_the_number_as_it_was(module: Any) -> N
         assert read() == 3
     finally:
         write(before)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks, /proc")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_forks_between_calls_from_several_threads(module: Any, threads: Any) -> None:
+    """OpenBLAS hangs in a fork that comes while its threads work: forks wait for the kernels."""
+    control = blaslib._thread_control("dgemm")
+    feeds = [{"K": np.eye(n) + 0.5, "x": np.arange(float(n))} for n in (1, 9, 150)]
+    calls = (module.run, module.value_and_gradients)
+    work = threads.Work([(call, {**f, "threads": 2}) for call in calls for f in feeds])
+    before = control[0]() if control else 0
+    try:
+        if control:
+            control[1](2)
+        found = work.soak(threads=4, calls=12, forks=4)
+    finally:
+        if control:
+            control[1](before)
+    assert found["wrong"] == 0
+    assert found["children"] == {"right": 4, "wrong": 0, "died": 0, "hung": 0}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_within_a_call_of_the_same_thread_does_not_wait_for_it(
+    module: Any,
+) -> None:
+    """As in a signal handler, which runs in the midst of the main thread's call."""
+    module.run(np.eye(2), np.ones(2))
+
+    def kernel() -> int:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            os._exit(0 if module.run(np.eye(2), np.ones(2)).loss == 2.0 else 1)
+        return os.waitpid(child, 0)[1]
+
+    assert module.run.__globals__["_blas_calls"].run(kernel, (), 1) == 0
