@@ -50,6 +50,9 @@ def _named(*names: str) -> Callable[[Any], dict[str, Any]]:
     return lambda r: {n: np.asarray(v) for n, v in zip(names, r[1], strict=True)}
 
 
+LARGE = 2**18
+"""Bytes of results from which making arrays for them costs more than handing arrays in."""
+
 PROBLEMS: dict[str, dict[str, Any]] = {
     "logreg": {"inputs": ("X", "y", "w", "b"), "result": _named("w", "b")},
     "gmm": {
@@ -82,6 +85,11 @@ PROBLEMS: dict[str, dict[str, Any]] = {
 """How the inputs of a problem are handed to `examples/bench/PROBLEM.gc`, and what comes out."""
 
 
+def _bytes(result: Any) -> int:
+    parts = result if isinstance(result, tuple) else (result,)
+    return sum(_bytes(p) if isinstance(p, tuple) else p.nbytes for p in parts)
+
+
 def _places(result: Any) -> Any:
     """A result as `out`: the same arrays, None for a number."""
     if isinstance(result, tuple):
@@ -90,8 +98,8 @@ def _places(result: Any) -> Any:
 
 
 def built(name: str, data: dict[str, Any]) -> dict[str, Any]:
-    """gradc's calls for a problem: through the public entry point, with results in
-    arrays that are there already."""
+    """gradc's calls for a problem: through the public entry point, with large results
+    in arrays that are there already."""
     how = PROBLEMS[name]
     start = time.perf_counter()
     module = gradc.compile(
@@ -101,7 +109,8 @@ def built(name: str, data: dict[str, Any]) -> dict[str, Any]:
     more = how.get("more", lambda d: {})(data)
     inputs = _params({**data, **more}, *how["inputs"])
     call = getattr(module, how.get("call", "value_and_gradients"))
-    out = _places(call(*inputs))
+    first = call(*inputs)
+    out = _places(first) if _bytes(first) > LARGE else None
     print(f"{name}: compiled in {time.perf_counter() - start:.1f} s", file=sys.stderr)
     return {
         "grad": lambda: call(*inputs, out=out),

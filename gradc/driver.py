@@ -36,6 +36,7 @@ from gradc.frontends.gc import parse
 from gradc.frontends.gc_hints import did_you_mean
 from gradc.graph import Graph, Output, Request, Tensor, collector_paused
 from gradc.ops.basic import input_
+from gradc.passes.constants import fold_numbers
 from gradc.passes.expand import expand, strip_identities
 from gradc.passes.merge import merge
 from gradc.passes.simplify import simplify
@@ -69,6 +70,7 @@ __all__ = [
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
     expand,  # composites stand for primitives: all that follows sees only those
     strip_identities,  # copies and stops meant something to the planner alone
+    fold_numbers,  # what no input has a part in
     merge,  # what a composite and its adjoint share is computed once
     simplify,  # constants, index maps, sums into contractions
     relax_pulls,  # strong zeros that can't show become products

@@ -655,7 +655,7 @@ def _run(
         + 16 * ((N**2 + 7) // 8)
         + 16
     ].reshape((N, 1))
-    t28 = arena[8 * ((N + 7) // 8) + 16 : M * N + 8 * ((N + 7) // 8) + 16].reshape(
+    t27 = arena[8 * ((N + 7) // 8) + 16 : M * N + 8 * ((N + 7) // 8) + 16].reshape(
         (N, M)
     )
     v = arena[
@@ -666,7 +666,7 @@ def _run(
         + 16 * ((N**2 + 7) // 8)
         + 16
     ].reshape((N, M))
-    t32 = arena[
+    t31 = arena[
         16 * ((M * N + 7) // 8) + 16 * ((N + 7) // 8) + 16 * ((N**2 + 7) // 8) + 16 : M
         + 16 * ((M * N + 7) // 8)
         + 16 * ((N + 7) // 8)
@@ -676,7 +676,7 @@ def _run(
     t2 = 2.0 * log_amplitude
     t4 = _exp(log_length)
     noise = _exp(2.0 * log_noise)
-    t30 = _exp(t2) + noise
+    t29 = _exp(t2) + noise
     # z = solve_triangular(L, y, lower=True)
     for i in range(N):
         t14[i, 0] = y[i]
@@ -685,7 +685,7 @@ def _run(
         # return exp(2 * log_amplitude - r**2 / 2)
         for j in range(M):
             r2 = (t[i] - t_new[j]) / t4
-            t28[i, j] = _exp(t2 - r2 * r2 / 2.0)
+            t27[i, j] = _exp(t2 - r2 * r2 / 2.0)
         # r = (a[:, None] - b) / exp(log_length)
         # return exp(2 * log_amplitude - r**2 / 2)
         # L = cholesky(covariance(t, t) + noise * eye(N))
@@ -710,7 +710,7 @@ def _run(
             return 3
     for r7 in range(N):
         for c3 in range(M):
-            v[r7, c3] = t28[r7, c3]
+            v[r7, c3] = t27[r7, c3]
     _trsm(_L, _N, _N, L, v, slots)
     # loss = sum(z**2) / 2 + sum(log(diagonal(L))) + N / 2 * log(2 * pi)
     total2 = 0.0
@@ -723,18 +723,18 @@ def _run(
     for j in range(M):
         mean[j] = 0.0
     for j in range(M):
-        t32[j] = 0.0
+        t31[j] = 0.0
     for i in range(N):
         total = _add(total, t15[i, 0] * t15[i, 0])
         # mean = z @ v
         # variance = exp(2 * log_amplitude) + noise - sum(v**2, axis=0)
         for j in range(M):
             mean[j] += t15[i, 0] * v[i, j]
-            t32[j] += v[i, j] * v[i, j]
+            t31[j] += v[i, j] * v[i, j]
     loss[()] = total / 2.0 + total2 + N / 2.0 * 1.8378770664093453
     # variance = exp(2 * log_amplitude) + noise - sum(v**2, axis=0)
     for i in range(M):
-        variance[i] = t30 - t32[i]
+        variance[i] = t29 - t31[i]
     return 0
 
 
@@ -775,14 +775,14 @@ def _value_and_gradients(
         + 48 * ((N**2 + 7) // 8)
         + 16
     ].reshape((N, 1))
-    t27 = arena[16 : N + 16].reshape((N, 1))
-    t28 = arena[
+    t26 = arena[16 : N + 16].reshape((N, 1))
+    t27 = arena[
         16 * ((N + 7) // 8) + 48 * ((N**2 + 7) // 8) + 16 : N
         + 16 * ((N + 7) // 8)
         + 48 * ((N**2 + 7) // 8)
         + 16
     ].reshape((N, 1))
-    t29 = arena[
+    t28 = arena[
         8 * ((N + 7) // 8) + 8 * ((N**2 + 7) // 8) + 16 : N**2
         + 8 * ((N + 7) // 8)
         + 8 * ((N**2 + 7) // 8)
@@ -794,43 +794,43 @@ def _value_and_gradients(
         + 32 * ((N**2 + 7) // 8)
         + 16
     ].reshape((N, N))
-    t33 = arena[
+    t32 = arena[
         8 * ((N + 7) // 8) + 8 * ((N**2 + 7) // 8) + 16 : N**2
         + 8 * ((N + 7) // 8)
         + 8 * ((N**2 + 7) // 8)
+        + 16
+    ].reshape((N, N))
+    t37 = arena[
+        8 * ((N + 7) // 8) + 32 * ((N**2 + 7) // 8) + 16 : N**2
+        + 8 * ((N + 7) // 8)
+        + 32 * ((N**2 + 7) // 8)
         + 16
     ].reshape((N, N))
     t38 = arena[
-        8 * ((N + 7) // 8) + 32 * ((N**2 + 7) // 8) + 16 : N**2
+        8 * ((N + 7) // 8) + 8 * ((N**2 + 7) // 8) + 16 : N**2
         + 8 * ((N + 7) // 8)
-        + 32 * ((N**2 + 7) // 8)
+        + 8 * ((N**2 + 7) // 8)
         + 16
     ].reshape((N, N))
     t39 = arena[
-        8 * ((N + 7) // 8) + 8 * ((N**2 + 7) // 8) + 16 : N**2
-        + 8 * ((N + 7) // 8)
-        + 8 * ((N**2 + 7) // 8)
-        + 16
-    ].reshape((N, N))
-    t40 = arena[
         8 * ((N + 7) // 8) + 32 * ((N**2 + 7) // 8) + 16 : N**2
         + 8 * ((N + 7) // 8)
         + 32 * ((N**2 + 7) // 8)
         + 16
     ].reshape((N, N))
-    t41 = arena[
+    t40 = arena[
         8 * ((N + 7) // 8) + 8 * ((N**2 + 7) // 8) + 16 : N**2
         + 8 * ((N + 7) // 8)
         + 8 * ((N**2 + 7) // 8)
         + 16
     ].reshape((N, N))
-    t47 = arena[
+    t46 = arena[
         8 * ((N + 7) // 8) + 16 * ((N**2 + 7) // 8) + 16 : N**2
         + 8 * ((N + 7) // 8)
         + 16 * ((N**2 + 7) // 8)
         + 16
     ].reshape((N, N))
-    t50 = arena[
+    t49 = arena[
         8 * ((N + 7) // 8) + 24 * ((N**2 + 7) // 8) + 16 : N**2
         + 8 * ((N + 7) // 8)
         + 24 * ((N**2 + 7) // 8)
@@ -839,7 +839,7 @@ def _value_and_gradients(
     t2 = 2.0 * log_amplitude
     t4 = _exp(log_length)
     noise = _exp(2.0 * log_noise)
-    t48 = 1.0 / t4
+    t47 = 1.0 / t4
     # z = solve_triangular(L, y, lower=True)
     for i in range(N):
         t15[i, 0] = y[i]
@@ -854,8 +854,8 @@ def _value_and_gradients(
             t8 = _exp(t2 - r * r / 2.0)
             t9[i, j] = t8
             t14[i, j] = t8 + noise * np.float64(i == j)
-            t47[i, j] = 2.0 * r
-            t50[i, j] = -(r * t48)
+            t46[i, j] = 2.0 * r
+            t49[i, j] = -(r * t47)
     # gradients: adjoint of loss = sum(z**2) / 2 + sum(log(diagonal(L))) + N / 2 * log(2 * pi)
     for i in range(N):
         for j in range(N):
@@ -879,15 +879,15 @@ def _value_and_gradients(
     total = 0.0
     for i in range(N):
         total = _add(total, t16[i, 0] * t16[i, 0])
-        t27[i, 0] = 0.5 * (2.0 * t16[i, 0])
+        t26[i, 0] = 0.5 * (2.0 * t16[i, 0])
     for r5 in range(N):
         if L[r5, r5] == 0.0:
             return 3
     for r6 in range(N):
         for c3 in range(1):
-            t28[r6, c3] = t27[r6, c3]
-    _trsm(_L, _T, _N, L, t28, slots)
-    _gemm(_N, _T, 1.0, t28, t16, 0.0, t29, slots)
+            t27[r6, c3] = t26[r6, c3]
+    _trsm(_L, _T, _N, L, t27, slots)
+    _gemm(_N, _T, 1.0, t27, t16, 0.0, t28, slots)
     # loss = sum(z**2) / 2 + sum(log(diagonal(L))) + N / 2 * log(2 * pi)
     # gradients: adjoint of loss = sum(z**2) / 2 + sum(log(diagonal(L))) + N / 2 * log(2 * pi)
     # gradients: adjoint of L = cholesky(covariance(t, t) + noise * eye(N))
@@ -899,31 +899,31 @@ def _value_and_gradients(
         # gradients: adjoint of L = cholesky(covariance(t, t) + noise * eye(N))
         # gradients: adjoint of z = solve_triangular(L, y, lower=True)
         for j in range(N):
-            L_bar[i, j] += -(t29[i, j] if i >= j else 0.0)
+            L_bar[i, j] += -(t28[i, j] if i >= j else 0.0)
     loss[()] = total / 2.0 + total2 + N / 2.0 * 1.8378770664093453
-    _gemm(_T, _N, 1.0, L, L_bar, 0.0, t33, slots)
+    _gemm(_T, _N, 1.0, L, L_bar, 0.0, t32, slots)
     # gradients: adjoint of L = cholesky(covariance(t, t) + noise * eye(N))
     for i in range(N):
         for j in range(N):
-            t34 = t33[i, j] if i >= j else 0.0
-            t38[i, j] = (t34 + (t34 if i > j else 0.0)) * 0.5
+            t33 = t32[i, j] if i >= j else 0.0
+            t37[i, j] = (t33 + (t33 if i > j else 0.0)) * 0.5
     for r7 in range(N):
         if L[r7, r7] == 0.0:
             return 4
     for r8 in range(N):
         for c4 in range(N):
-            t39[r8, c4] = t38[r8, c4]
-    _trsm(_L, _T, _N, L, t39, slots)
+            t38[r8, c4] = t37[r8, c4]
+    _trsm(_L, _T, _N, L, t38, slots)
     for i in range(N):
         for j in range(N):
-            t40[i, j] = t39[j, i]
+            t39[i, j] = t38[j, i]
     for r9 in range(N):
         if L[r9, r9] == 0.0:
             return 5
     for r10 in range(N):
         for c5 in range(N):
-            t41[r10, c5] = t40[r10, c5]
-    _trsm(_L, _T, _N, L, t41, slots)
+            t40[r10, c5] = t39[r10, c5]
+    _trsm(_L, _T, _N, L, t40, slots)
     # gradients: adjoint of L = cholesky(covariance(t, t) + noise * eye(N))
     # gradients: adjoint of return exp(2 * log_amplitude - r**2 / 2)
     # gradients: adjoint of r = (a[:, None] - b) / exp(log_length)
@@ -932,11 +932,11 @@ def _value_and_gradients(
     noise_bar = 0.0
     for i in range(N):
         for j in range(N):
-            t43 = (t41[i, j] + t41[j, i]) * 0.5
-            t44 = _pull(t43, t9[i, j])
-            total3 = _add(total3, t44)
-            total4 = _add(total4, _pull(_pull(-(t44 * 0.5), t47[i, j]), t50[i, j]))
-            noise_bar = _add(noise_bar, t43 * np.float64(i == j))
+            t42 = (t40[i, j] + t40[j, i]) * 0.5
+            t43 = _pull(t42, t9[i, j])
+            total3 = _add(total3, t43)
+            total4 = _add(total4, _pull(_pull(-(t43 * 0.5), t46[i, j]), t49[i, j]))
+            noise_bar = _add(noise_bar, t42 * np.float64(i == j))
     log_amplitude_bar[()] = total3 * 2.0
     log_length_bar[()] = _pull(total4, t4)
     log_noise_bar[()] = _pull(noise_bar, noise) * 2.0

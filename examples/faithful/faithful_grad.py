@@ -719,13 +719,13 @@ def _run(
         + 8 * ((N + 7) // 8)
         + 16
     ].reshape((K, N))
-    t22 = arena[
+    t21 = arena[
         16 * ((D * N + 7) // 8) + 8 * ((D**2 + 7) // 8) + 16 : N
         + 16 * ((D * N + 7) // 8)
         + 8 * ((D**2 + 7) // 8)
         + 16
     ]
-    t26 = arena[
+    t25 = arena[
         16 * ((D * N + 7) // 8)
         + 8 * ((D**2 + 7) // 8)
         + 16 * ((K * N + 7) // 8)
@@ -739,7 +739,7 @@ def _run(
         + 8 * ((N + 7) // 8)
         + 16
     ]
-    t19 = D * 1.8378770664093453
+    t18 = D * 1.8378770664093453
     # log_joint = log_softmax(logits)[:, None] + log_density
     total = -np.inf
     total_key = _max_key(total)
@@ -777,7 +777,7 @@ def _run(
                 t15[k] += z[j, k] * z[j, k]
         # log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
         for j in range(N):
-            log_density[i, j] = -((t15[j] + log_det + t19) / 2.0)
+            log_density[i, j] = -((t15[j] + log_det + t18) / 2.0)
     t2 = total if math.isfinite(total) else 0.0
     # log_joint = log_softmax(logits)[:, None] + log_density
     total2 = 0.0
@@ -789,28 +789,28 @@ def _run(
     # log_joint = log_softmax(logits)[:, None] + log_density
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     for j in range(N):
-        t22[j] = -np.inf
+        t21[j] = -np.inf
     for i in range(K):
         t7 = logits[i] - t2 - t6
         for j in range(N):
             log_joint = t7 + log_density[i, j]
             log_joint2[i, j] = log_joint
-            t22[j] = _maximum(t22[j], log_joint)
+            t21[j] = _maximum(t21[j], log_joint)
     # weights = softmax(logits)
     for i in range(K):
         weights[i] = t5[i] / total2
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     for j in range(N):
-        t26[j] = 0.0
+        t25[j] = 0.0
     for i in range(K):
         for j in range(N):
-            t26[j] += _exp(
-                log_joint2[i, j] - (t22[j] if math.isfinite(t22[j]) else 0.0)
+            t25[j] += _exp(
+                log_joint2[i, j] - (t21[j] if math.isfinite(t21[j]) else 0.0)
             )
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     total4 = 0.0
     for i in range(N):
-        total4 = _add(total4, _log(t26[i]) + (t22[i] if math.isfinite(t22[i]) else 0.0))
+        total4 = _add(total4, _log(t25[i]) + (t21[i] if math.isfinite(t21[i]) else 0.0))
     loss[()] = -(total4 / N)
     return 0
 
@@ -913,7 +913,7 @@ def _value_and_gradients(
         + 8 * ((N + 7) // 8)
         + 16
     ].reshape((K, N))
-    t23 = arena[
+    t22 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -925,7 +925,7 @@ def _value_and_gradients(
         + 8 * ((D**2 * K + 7) // 8)
         + 16
     ]
-    t27 = arena[
+    t26 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -939,7 +939,7 @@ def _value_and_gradients(
         + 8 * ((N + 7) // 8)
         + 16
     ].reshape((K, N))
-    t28 = arena[
+    t27 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -957,7 +957,7 @@ def _value_and_gradients(
         + 8 * ((N + 7) // 8)
         + 16
     ]
-    t36 = arena[
+    t35 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -975,7 +975,7 @@ def _value_and_gradients(
         + 16 * ((N + 7) // 8)
         + 16
     ]
-    t40 = arena[
+    t39 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -988,7 +988,7 @@ def _value_and_gradients(
         + 16
     ]
     z_bar = arena[16 : D * N + 16].reshape((D, N))
-    t41 = arena[
+    t40 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 8 * ((D * N + 7) // 8)
@@ -1006,7 +1006,7 @@ def _value_and_gradients(
         + 16 * ((N + 7) // 8)
         + 16
     ].reshape((D, N))
-    t42 = arena[
+    t41 = arena[
         8 * ((D * K * N + 7) // 8)
         + 8 * ((D * K + 7) // 8)
         + 16 * ((D * N + 7) // 8)
@@ -1024,8 +1024,8 @@ def _value_and_gradients(
         + 16 * ((N + 7) // 8)
         + 16
     ].reshape((D, D))
-    t20 = D * 1.8378770664093453
-    t33 = -(1.0 / N)
+    t19 = D * 1.8378770664093453
+    t32 = -(1.0 / N)
     # log_joint = log_softmax(logits)[:, None] + log_density
     total = -np.inf
     total_key = _max_key(total)
@@ -1064,7 +1064,7 @@ def _value_and_gradients(
                 t16[k] += z[i, j, k] * z[i, j, k]
         # log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
         for j in range(N):
-            log_density[i, j] = -((t16[j] + log_det + t20) / 2.0)
+            log_density[i, j] = -((t16[j] + log_det + t19) / 2.0)
     t2 = total if math.isfinite(total) else 0.0
     # log_joint = log_softmax(logits)[:, None] + log_density
     total2 = 0.0
@@ -1076,26 +1076,26 @@ def _value_and_gradients(
     # log_joint = log_softmax(logits)[:, None] + log_density
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     for j in range(N):
-        t23[j] = -np.inf
+        t22[j] = -np.inf
     for i in range(K):
         t7 = logits[i] - t2 - t6
         for j in range(N):
             log_joint = t7 + log_density[i, j]
             log_joint2[i, j] = log_joint
-            t23[j] = _maximum(t23[j], log_joint)
+            t22[j] = _maximum(t22[j], log_joint)
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     for j in range(N):
-        t28[j] = 0.0
+        t27[j] = 0.0
     for i in range(K):
         for j in range(N):
-            t26 = _exp(log_joint2[i, j] - (t23[j] if math.isfinite(t23[j]) else 0.0))
-            t27[i, j] = t26
-            t28[j] += t26
+            t25 = _exp(log_joint2[i, j] - (t22[j] if math.isfinite(t22[j]) else 0.0))
+            t26[i, j] = t25
+            t27[j] += t25
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     # gradients: adjoint of loss = -sum(logsumexp(log_joint, axis=0)) / N
     total4 = 0.0
     for i in range(N):
-        total4 = _add(total4, _log(t28[i]) + (t23[i] if math.isfinite(t23[i]) else 0.0))
+        total4 = _add(total4, _log(t27[i]) + (t22[i] if math.isfinite(t22[i]) else 0.0))
     loss[()] = -(total4 / N)
     total6 = 0.0
     for i in range(K):
@@ -1105,31 +1105,31 @@ def _value_and_gradients(
         total5 = 0.0
         total9 = 0.0
         for j in range(N):
-            log_joint_bar = _pull(_pull(t33, 1.0 / _maximum(t28[j], 1.0)), t27[i, j])
+            log_joint_bar = _pull(_pull(t32, 1.0 / _maximum(t27[j], 1.0)), t26[i, j])
             total5 = _add(total5, log_joint_bar)
             total6 = _add(total6, log_joint_bar)
-            t39 = log_joint_bar * 0.5
-            t40[j] = -t39
-            total9 = _add(total9, t39)
-        t36[i] = total5
-        t48 = -(total9 * 2.0)
+            t38 = log_joint_bar * 0.5
+            t39[j] = -t38
+            total9 = _add(total9, t38)
+        t35[i] = total5
+        t47 = -(total9 * 2.0)
         # gradients: adjoint of log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
         for j in range(D):
             for k in range(N):
-                z_bar[j, k] = _pull(t40[k], 2.0 * z[i, j, k])
+                z_bar[j, k] = _pull(t39[k], 2.0 * z[i, j, k])
         for r3 in range(D):
             if L[i, r3, r3] == 0.0:
                 return 2
         for r4 in range(D):
             for c2 in range(N):
-                t41[r4, c2] = z_bar[r4, c2]
-        _trsm(_L, _T, _N, L[i], t41, slots)
-        _gemm(_N, _T, 1.0, t41, z[i], 0.0, t42, slots)
+                t40[r4, c2] = z_bar[r4, c2]
+        _trsm(_L, _T, _N, L[i], t40, slots)
+        _gemm(_N, _T, 1.0, t40, z[i], 0.0, t41, slots)
         # gradients: adjoint of z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
         for j in range(D):
             total7 = 0.0
             for k in range(N):
-                total7 = _add(total7, t41[j, k])
+                total7 = _add(total7, t40[j, k])
             mu_bar[i, j] = -total7
         # gradients: adjoint of z = solve_triangular(L, (x - mu[:, None]).mT, lower=True)
         # gradients: adjoint of L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
@@ -1139,14 +1139,14 @@ def _value_and_gradients(
             # gradients: adjoint of L = tril(low, -1) + exp(log_diag)[:, :, None] * eye(D)
             total8 = 0.0
             for k in range(D):
-                t43 = t42[j, k] if j >= k else 0.0
-                total8 = _add(total8, t43 * np.float64(j == k))
-                low_bar[i, j, k] = -t43 if j > k else 0.0
-            log_diag_bar[i, j] = _pull(-total8, t10[i, j]) + t48
-    t37 = total6 / total2
+                t42 = t41[j, k] if j >= k else 0.0
+                total8 = _add(total8, t42 * np.float64(j == k))
+                low_bar[i, j, k] = -t42 if j > k else 0.0
+            log_diag_bar[i, j] = _pull(-total8, t10[i, j]) + t47
+    t36 = total6 / total2
     # gradients: adjoint of log_joint = log_softmax(logits)[:, None] + log_density
     for i in range(K):
-        logits_bar[i] = t36[i] - t37 * t5[i]
+        logits_bar[i] = t35[i] - t36 * t5[i]
     return 0
 
 
@@ -1199,13 +1199,13 @@ def _forward(
         + 8 * ((N + 7) // 8)
         + 16
     ].reshape((K, N))
-    t21 = arena[
+    t20 = arena[
         8 * ((D * N + 7) // 8) + 8 * ((D**2 + 7) // 8) + 16 : N
         + 8 * ((D * N + 7) // 8)
         + 8 * ((D**2 + 7) // 8)
         + 16
     ]
-    t18 = D * 1.8378770664093453
+    t17 = D * 1.8378770664093453
     # log_joint = log_softmax(logits)[:, None] + log_density
     total = -np.inf
     total_key = _max_key(total)
@@ -1243,7 +1243,7 @@ def _forward(
                 t14[k] += z[i, j, k] * z[i, j, k]
         # log_density = -(sum(z**2, axis=1) + log_det[:, None] + D * log(2 * pi)) / 2
         for j in range(N):
-            log_density[i, j] = -((t14[j] + log_det + t18) / 2.0)
+            log_density[i, j] = -((t14[j] + log_det + t17) / 2.0)
     t2 = total if math.isfinite(total) else 0.0
     # log_joint = log_softmax(logits)[:, None] + log_density
     total2 = 0.0
@@ -1256,26 +1256,26 @@ def _forward(
     # log_joint = log_softmax(logits)[:, None] + log_density
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     for j in range(N):
-        t21[j] = -np.inf
+        t20[j] = -np.inf
     for i in range(K):
         t6 = logits[i] - t2 - t5
         for j in range(N):
             log_joint = t6 + log_density[i, j]
             log_joint2[i, j] = log_joint
-            t21[j] = _maximum(t21[j], log_joint)
+            t20[j] = _maximum(t20[j], log_joint)
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     for j in range(N):
         residual_5[j] = 0.0
     for i in range(K):
         for j in range(N):
-            t24 = _exp(log_joint2[i, j] - (t21[j] if math.isfinite(t21[j]) else 0.0))
-            residual_4[i, j] = t24
-            residual_5[j] += t24
+            t23 = _exp(log_joint2[i, j] - (t20[j] if math.isfinite(t20[j]) else 0.0))
+            residual_4[i, j] = t23
+            residual_5[j] += t23
     # loss = -sum(logsumexp(log_joint, axis=0)) / N
     total4 = 0.0
     for i in range(N):
         total4 = _add(
-            total4, _log(residual_5[i]) + (t21[i] if math.isfinite(t21[i]) else 0.0)
+            total4, _log(residual_5[i]) + (t20[i] if math.isfinite(t20[i]) else 0.0)
         )
     loss[()] = -(total4 / N)
     return 0

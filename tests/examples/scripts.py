@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -18,10 +19,12 @@ EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 REFRESH = "pytest tests/examples --update-golden makes it again"
 
 
-def check_committed(source: Path, update: bool) -> None:
+def check_committed(
+    source: Path, update: bool, options: Sequence[str] = ("--wrap", "scipy")
+) -> None:
     """The module beside `source` is what gradc makes of it; with `update`, make it so."""
     output = source.with_name(f"{source.stem}_grad.py")
-    command = ["compile", str(source), "-o", str(output), "--wrap", "scipy"]
+    command = ["compile", str(source), "-o", str(output), *options]
     if update:
         assert main(command) == 0
     assert main([*command, "--check"]) == 0, f"{output.name} is stale; {REFRESH}"
