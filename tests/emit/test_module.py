@@ -121,11 +121,62 @@ def test_emitted_text_is_clean():
         assert done.returncode == 0, done.stdout
 
 
+ALL_KINDS = """\
+X: float[N, D]
+W: float64[40, 40] = load("w.npz", "large")
+k: float64[3, 4] = load("w.npz", "small")
+w: float[D]
+b: float
+c: complex128[N]
+i: int[N]
+m: bool[N]
+h: float32[2 * N + 1]
+A: float[N, N]
+count: float
+index: float
+l2: float = input(0.1)
+V: float[D] = input([1.0, 2.0])
+assert D == 2
+
+with section("encoder"):
+    z = tanh(X @ w + b)
+rows = X[i]
+L = cholesky(A @ A.T + eye(N))
+out = where(m, z, 0.0)
+y = sum(out) + sum(rows) + sum(diag(L)) + sum(h).astype(float64) + count * index
+q = y + l2 * sum(w * V) + sum(W) + sum(k) + sum(abs(c))
+e = X[1:, 0] * index
+differentiate([q, e, i], [X, w, b, c, i, h, z, A, count], unconnected_gradients="none")
+return q, e, i, m, c, count, *gradients(e, [w, i])
+"""
+
+
 @pytest.mark.skipif(MYPY is None, reason="mypy is not installed")
 def test_emitted_text_has_right_types(tmp_path):
-    files = [str(GOLDEN / f"logistic_{target}.py") for target in TARGETS]
+    """What is committed, and modules with all that there can be in one."""
+    root = GOLDEN.parent.parent
+    files = [*GOLDEN.glob("*.py"), *(root / "examples").rglob("*_grad.py")]
+    np.savez(tmp_path / "w.npz", small=np.ones((3, 4)), large=np.ones((40, 40)))
+    (tmp_path / "all.gc").write_text(ALL_KINDS)
+    texts = {
+        "all": (tmp_path / "all.gc", {}),
+        "embedded": (tmp_path / "all.gc", {"embed": True}),
+        "plain": ("x: float\nreturn x, x > 0.0", {}),
+        "nothing": ("x: float[N]\ny = sum(x)\ndifferentiate(y, [])\nreturn y", {}),
+        "none": ("x: float\ny: float\ndifferentiate(y, [x])\nreturn y", {}),
+        "wrapped": (
+            "x: float[N]\nb: float32\nN1: int[N]\ny = sum(x**N1) + b\n"
+            "differentiate(y, [x, b])\nreturn y",
+            {"wrap": "scipy"},
+        ),
+    }
+    for name, (text, options) in texts.items():
+        for target in TARGETS:
+            files.append(tmp_path / f"{name}_{target}.py")
+            given = options_of({"target": target, **options})
+            files[-1].write_text(emit_module(text, given, files[-1].name)[0].source)
     done = subprocess.run(
-        [MYPY, "--strict", "--cache-dir", str(tmp_path), *files],
+        [MYPY, "--strict", "--cache-dir", str(tmp_path), *map(str, files)],
         capture_output=True,
         text=True,
         check=False,

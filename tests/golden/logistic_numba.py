@@ -309,6 +309,7 @@ class Objective:
     def fun(self, theta: npt.ArrayLike) -> tuple[float, npt.NDArray[np.float64]]:
         """loss at theta, and its flat gradient."""
         parts = self.unpack(theta)
+        gradients: Any
         values, gradients = value_and_gradients(**self._data, **parts)
         flat = [
             np.zeros(np.size(part)) if gradient is None else np.ravel(gradient)
@@ -1278,12 +1279,11 @@ def _selftest() -> int:
         rng.normal(size=v.shape).astype(v.dtype) if v.dtype.kind in "fc" else None
         for v in values
     ]
-    fused = value_and_gradients(**data, grad_ys=seeds)[1]
-    halves = backward(forward(**data)[1], seeds)
+    fused: Any = value_and_gradients(**data, grad_ys=seeds)[1]
+    halves: Any = backward(forward(**data)[1], seeds)
     status = 0
-    for name, x, pair in zip(
-        Gradients._fields, _BY, zip(fused, halves, strict=True), strict=True
-    ):
+    names: tuple[str, ...] = Gradients._fields
+    for name, x, pair in zip(names, _BY, zip(fused, halves, strict=True), strict=True):
         found = "inconclusive: `gradc verify` can tell" if x is None else ""
         found = found or _told(rng, str(x), data, seeds, pair)
         print(f"{name}: {found}")
