@@ -1148,12 +1148,11 @@ def _selftest() -> int:
         rng.normal(size=v.shape).astype(v.dtype) if v.dtype.kind in "fc" else None
         for v in values
     ]
-    fused = value_and_gradients(**data, grad_ys=seeds)[1]
-    halves = backward(forward(**data)[1], seeds)
+    fused: Any = value_and_gradients(**data, grad_ys=seeds)[1]
+    halves: Any = backward(forward(**data)[1], seeds)
     status = 0
-    for name, x, pair in zip(
-        Gradients._fields, _BY, zip(fused, halves, strict=True), strict=True
-    ):
+    names: tuple[str, ...] = Gradients._fields
+    for name, x, pair in zip(names, _BY, zip(fused, halves, strict=True), strict=True):
         found = "inconclusive: `gradc verify` can tell" if x is None else ""
         found = found or _told(rng, str(x), data, seeds, pair)
         print(f"{name}: {found}")

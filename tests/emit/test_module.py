@@ -151,6 +151,16 @@ return q, e, i, m, c, count, *gradients(e, [w, i])
 """
 
 
+TWO_XS = """\
+x: float[N]
+b: float32
+N1: int[N]
+y = sum(x**N1) + b
+differentiate(y, [x, b])
+return y
+"""
+
+
 @pytest.mark.skipif(MYPY is None, reason="mypy is not installed")
 def test_emitted_text_has_right_types(tmp_path):
     """What is committed, and modules with all that there can be in one."""
@@ -164,11 +174,7 @@ def test_emitted_text_has_right_types(tmp_path):
         "plain": ("x: float\nreturn x, x > 0.0", {}),
         "nothing": ("x: float[N]\ny = sum(x)\ndifferentiate(y, [])\nreturn y", {}),
         "none": ("x: float\ny: float\ndifferentiate(y, [x])\nreturn y", {}),
-        "wrapped": (
-            "x: float[N]\nb: float32\nN1: int[N]\ny = sum(x**N1) + b\n"
-            "differentiate(y, [x, b])\nreturn y",
-            {"wrap": "scipy"},
-        ),
+        "wrapped": (TWO_XS, {"wrap": "scipy"}),
     }
     for name, (text, options) in texts.items():
         for target in TARGETS:
