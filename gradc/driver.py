@@ -48,7 +48,7 @@ from gradc.runtime.load import load_code, load_text
 from gradc.types import TensorType, check_static, evaluate_dim
 
 if TYPE_CHECKING:
-    from gradc.schedule.program import Program
+    from gradc.schedule.lower import Scheduled
 
 __all__ = [
     "CompiledModule",
@@ -62,8 +62,8 @@ __all__ = [
     "named",
     "options_of",
     "plan",
-    "programs",
     "read",
+    "schedules",
     "simplified",
 ]
 
@@ -426,7 +426,7 @@ def _emitted(made: Plan, output: str = "") -> Emitted:
     return render(_module(made, output), _target(made.options))
 
 
-def programs(made: Plan) -> dict[str, Program]:
+def schedules(made: Plan) -> dict[str, Scheduled]:
     """The kernels of a plan by the names of their entry points, as target `numba` prints them."""
     from gradc.emit.numba import NumbaTarget
 
@@ -434,7 +434,7 @@ def programs(made: Plan) -> dict[str, Program]:
     for entry in _module(made, "").entries:
         outputs = [f.tensor for f in entry.fields if f.tensor is not None]
         target.add(entry, list(dict.fromkeys(outputs)))
-    return {name: s.program for name, (s, _) in target.kernels.items()}
+    return {name: s for name, (s, _) in target.kernels.items()}
 
 
 def emit(source: Any, **options: Any) -> str:

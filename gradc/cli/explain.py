@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gradc.autodiff.plan import BackwardPlan
     from gradc.driver import Plan
     from gradc.graph import Tensor
+    from gradc.schedule.decisions import Decisions, Nest
+    from gradc.schedule.lower import Scheduled
     from gradc.schedule.program import Program
     from gradc.types import Dim
 
@@ -57,14 +59,14 @@ def command(
         return
     report = list(_report(file, made))  # before passes give tensors more names
     plain = _plain(made)
-    programs = {}
+    kernels = {}
     if made.options.target == "numba":
         with progress(f"scheduling {file}"):
-            programs = driver.programs(made)
+            kernels = driver.schedules(made)
     if as_json:
-        print_json({**plain, "kernels": _plain_costs(programs)})
+        print_json({**plain, "kernels": _plain_kernels(kernels)})
     else:
-        write_lines([*report, *(_kernel_lines(programs) if programs else ())])
+        write_lines([*report, *(_kernel_lines(kernels) if kernels else ())])
 
 
 # ------------------------------------------------------------------------------ why
@@ -196,10 +198,11 @@ def _shape_of(program: Program) -> str:
     return text
 
 
-def _kernel_lines(programs: Mapping[str, Program]) -> Iterator[str]:
+def _kernel_lines(kernels: Mapping[str, Scheduled]) -> Iterator[str]:
     yield ""
     yield "kernels (a division counts as 4 flops, exp or log as 10)"
-    for name, program in programs.items():
+    for name, scheduled in kernels.items():
+        program = scheduled.program
         costs = {k: _amount(v) for k, v in _costs(program).items()}
         moved = f"{costs['moved']} (inputs and results: {costs['minimal']})"
         yield f"  {name}: {_shape_of(program)}"
@@ -211,6 +214,46 @@ def _kernel_lines(programs: Mapping[str, Program]) -> Iterator[str]:
             ],
             "    ",
         )
+        yield from _decision_lines(scheduled.decisions)
+
+
+def _decision_lines(made: Decisions) -> Iterator[str]:
+    """Which loops there are, how products are computed, what is kept and what is computed again."""
+    if made.nests:
+        yield "    loops"
+        yield from table_lines([(_extents(n), _said(n)) for n in made.nests], "      ")
+    if made.products:
+        yield "    products"
+        rows = [(f"{p.how} ({p.why})", p.statement) for p in made.products]
+        yield from table_lines(rows, "      ")
+    if made.kept:
+        yield "    kept in memory"
+        kept = [
+            (k.name, _shape(k.dims), f"{_amount(k.bytes)} bytes, {k.why}")
+            for k in made.kept
+        ]
+        yield from table_lines(kept, "      ")
+    if made.again:
+        yield f"    computed again where it is used: {', '.join(made.again)}"
+
+
+def _extents(nest: Nest) -> str:
+    """`N in blocks of 512 > D`: the loops of a nest by level."""
+    levels = [" and ".join(level) for level in nest.levels]
+    if nest.blocks:
+        levels[0] += f" in blocks of {nest.blocks}"
+    return " > ".join(levels)
+
+
+def _said(nest: Nest) -> str:
+    texts = nest.statements
+    if len(texts) <= 2:
+        return "; ".join(texts)
+    return f"{texts[0]}; and {len(texts) - 1} more"
+
+
+def _shape(dims: Sequence[Dim]) -> str:
+    return f"[{', '.join(map(_amount, dims))}]"
 
 
 def _costs(program: Program) -> dict[str, Dim]:
@@ -249,11 +292,38 @@ def _plain(made: Plan) -> dict[str, Any]:
     }
 
 
-def _plain_costs(programs: Mapping[str, Program]) -> dict[str, Any]:
+def _plain_kernels(kernels: Mapping[str, Scheduled]) -> dict[str, Any]:
     return {
         name: {
-            k: v if isinstance(v, int) else _amount(v)
-            for k, v in _costs(program).items()
+            **{k: _plain_dim(v) for k, v in _costs(scheduled.program).items()},
+            **_plain_decisions(scheduled.decisions),
         }
-        for name, program in programs.items()
+        for name, scheduled in kernels.items()
+    }
+
+
+def _plain_dim(dim: Dim) -> int | str:
+    return dim if isinstance(dim, int) else _amount(dim)
+
+
+def _plain_decisions(made: Decisions) -> dict[str, Any]:
+    return {
+        "loops": [
+            {"extents": n.levels, "blocks": n.blocks, "statements": n.statements}
+            for n in made.nests
+        ],
+        "products": [
+            {"statement": p.statement, "how": p.how, "why": p.why}
+            for p in made.products
+        ],
+        "kept": [
+            {
+                "name": k.name,
+                "dims": [_plain_dim(d) for d in k.dims],
+                "bytes": _plain_dim(k.bytes),
+                "why": k.why,
+            }
+            for k in made.kept
+        ],
+        "again": made.again,
     }

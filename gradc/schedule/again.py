@@ -28,11 +28,12 @@ Path = tuple[LoopItem, ...]
 
 def recompute_operands(
     units: Units, items: list[Item], reserved: frozenset[str] = frozenset()
-) -> None:
+) -> list[Tensor]:
     """Give each nest that hands a cheap value to a call its own copy of it; changes both.
 
-    Loop variables keep clear of `reserved`.
+    Loop variables keep clear of `reserved`. Gives the values that have copies.
     """
+    copied: list[Tensor] = []
     places = _places(items)
     outputs = set(units.outputs.values())
     for call in [u for u in units.units if u.kind == "call"]:
@@ -60,6 +61,8 @@ def recompute_operands(
             units.units.insert(units.units.index(call), own)
             units.writers[own.out] = [own]
             body.insert(body.index(call), nest)
+            copied.append(read.tensor)
+    return copied
 
 
 def _places(items: list[Item]) -> dict[Unit, tuple[Path, list[Item], int]]:

@@ -22,6 +22,7 @@ from gradc.passes.merge import merge
 from gradc.passes.simplify import simplify
 from gradc.schedule.again import recompute_operands
 from gradc.schedule.calls import call_statements
+from gradc.schedule.decisions import Decisions, decisions
 from gradc.schedule.fuse import BLOCK, Item, LoopItem, fuse, separate
 from gradc.schedule.program import (
     Apply,
@@ -107,13 +108,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A Program, the tensors in its buffers, and its status numbers (1 is `failures[0]`)."""
+    """A Program, the tensors in its buffers, and its status numbers (1 is `failures[0]`).
+
+    `decisions` says how it came to be.
+    """
 
     program: Program
     inputs: dict[str, Tensor]
     constants: dict[str, Tensor]
     outputs: dict[str, Tensor]
     failures: tuple[Failure, ...]
+    decisions: Decisions
 
 
 @dataclass(slots=True)
@@ -148,10 +153,12 @@ def schedule(graph: Graph, name: str, level: int = 1) -> Scheduled:
     }
     if level > 0:
         items = fuse(units, reserved)
-        recompute_operands(units, items, reserved)
+        copied = recompute_operands(units, items, reserved)
     else:
-        items = separate(units, reserved)
-    return _Lowering(graph, units, items, name, written_out=level > 0).run()
+        items, copied = separate(units, reserved), []
+    lowering = _Lowering(graph, units, items, name, written_out=level > 0)
+    lowering.copied = copied
+    return lowering.run()
 
 
 def written_out(graph: Graph) -> Graph:
@@ -172,6 +179,7 @@ class _Lowering:
     ) -> None:
         self.graph = graph
         self.written_out = written_out
+        self.copied: list[Tensor] = []
         self.units = units
         self.items = items
         self.name = name
@@ -188,6 +196,7 @@ class _Lowering:
         self.known: dict[tuple[Path, Tensor, tuple[Index, ...]], Expr] = {}
         self.looked: dict[tuple[Path, Any], Ref] = {}
         self.pending: list[Stmt] = []
+        self.anew: dict[Tensor, None] = {}  # values computed where they are used
         self.symbols = _symbols(graph)
         self.taken.update(self.symbols)
         self.taken.update(MEANT)
@@ -247,6 +256,7 @@ class _Lowering:
             self.constant_names,
             self.output_names,
             tuple(self.failures),
+            decisions(program, self.units.units, [*self.copied, *self.anew]),
         )
 
     def find_paths(self) -> None:
@@ -871,6 +881,7 @@ class _Lowering:
             expr = self.applied(maker, tuple(self.load(unit, r) for r in reads))
             name = self.fresh(read.tensor.name or "t")
             self.pending.append(Let(name, expr))
+            self.anew[read.tensor] = None
             self.known[key] = Ref(name, read.tensor.dtype)
         return self.known[key]
 

@@ -64,3 +64,33 @@ def test_memory_is_told_alike_in_the_report_and_in_the_module(
     sizes = [eval(b, {}, {"N": 1000}) * 8 for b in borrowed[:2]]
     costs = [r["memory"] for r in told.values()]
     assert sizes == [eval(c, {}, {"N": 1000}) for c in costs[:2]]
+
+
+MIXED = """\
+x: float[N, 100]
+W: float[K, 100, 100]
+b: float[100]
+s: float[100]
+h = (x - s) @ W
+y = sum(tanh(h + b)) + sum((x @ b) ** 2)
+differentiate(y, [W, b])
+return y
+"""
+
+
+def test_what_the_schedule_decided(gradc: Shell, folder: Path) -> None:
+    (folder / "mixed.gc").write_text(MIXED)
+    report = gradc("explain", "mixed.gc").out
+    _, _, both = report.partition("  value_and_gradients: ")
+    lines = [line.strip() for line in both.splitlines()]
+    assert {"loops", "products", "kept in memory"} <= set(lines)
+    rows = [re.split(r" {2,}", line) for line in lines]
+    assert ["gemm (one for each of K)", "h = (x - s) @ W"] in rows
+    assert ["gemm (one for each of K)", "adjoint of h = (x - s) @ W"] in rows
+    vector = "loops (of a matrix and a vector)"
+    assert [vector, "y = sum(tanh(h + b)) + sum((x @ b) ** 2)"] in rows
+    told = json.loads(gradc("explain", "mixed.gc", "--json").out)
+    kernel = told["kernels"]["value_and_gradients"]
+    assert {p["how"] for p in kernel["products"]} == {"gemm", "loops"}
+    assert all(k["why"] == "for a library call" for k in kernel["kept"][:2])
+    assert [["K"], ["N"], ["100"]] in [n["extents"] for n in kernel["loops"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,8 @@ from scripts import EXAMPLES, check_committed
 
 import gradc
 from gradc import driver
+from gradc.schedule.cost import cost
+from gradc.types import evaluate_dim
 
 FOLDER = EXAMPLES / "bench"
 NAMES = ("logreg", "gmm", "ba", "mlp")
@@ -107,8 +110,8 @@ def test_the_committed_module_is_what_gradc_makes(
 def test_the_program_is_as_reviewed(name: str, request: pytest.FixtureRequest) -> None:
     source = FOLDER / f"{name}.gc"
     made = driver.plan(source, driver.Options(static=static_sizes(source)))
-    programs = driver.programs(made)
-    wanted = programs.get("value_and_gradients", programs["run"])
+    made_of = driver.schedules(made)
+    wanted = made_of.get("value_and_gradients", made_of["run"]).program
     path = FOLDER / f"{name}.program.txt"
     if request.config.getoption("--update-golden"):
         path.write_text(f"{wanted}\n", encoding="utf-8")
@@ -132,3 +135,36 @@ def test_values(
         scale = np.max(np.abs(want), initial=0.0) if np.all(np.isfinite(want)) else 1.0
         assert got.shape == want.shape and got.dtype == want.dtype
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize(
+    ("name", "draw", "sizes"),
+    [
+        ("gmm", _gmm, {"N": 5_000}),
+        ("mlp", _mlp, {"B": 2_000}),
+        ("ba", _ba, {"P": 9_000}),
+    ],
+    ids=["gmm", "mlp", "ba"],
+)
+def test_the_memory_is_what_explain_says(
+    name: str,
+    draw: Draw,
+    sizes: dict[str, int],
+    modules: Callable[[str], ModuleType],
+) -> None:
+    module = modules(name)
+    results(module, draw(np.random.default_rng(7)))  # compiles
+    given = draw(np.random.default_rng(7), **sizes)
+    tracemalloc.start()
+    try:
+        made = results(module, given)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    source = FOLDER / f"{name}.gc"
+    kernels = driver.schedules(
+        driver.plan(source, driver.Options(static=static_sizes(source)))
+    )
+    kernel = kernels.get("value_and_gradients", kernels["run"])
+    planned = evaluate_dim(cost(kernel.program).memory, sizes)
+    assert peak == pytest.approx(planned + sum(r.nbytes for r in made), rel=0.1)
