@@ -783,7 +783,7 @@ def _run(
 # ----------------------------------------------------------------------- helpers
 
 
-def _pull(g: float, slope: float) -> float:
+def _pull(g: Any, slope: Any) -> Any:
     """g * slope, but 0 where g is 0 whatever the slope: the strong zero."""
     return g * slope if g != 0.0 else g
 

@@ -475,12 +475,12 @@ def _backward(
 # ----------------------------------------------------------------------- helpers
 
 
-def _add(total: float, term: float) -> float:
+def _add(total: Any, term: Any) -> Any:
     """The addition of a sum, which may be reassociated (and so vectorised)."""
     return total + term
 
 
-def _pull(g: float, slope: float) -> float:
+def _pull(g: Any, slope: Any) -> Any:
     """g * slope, but 0 where g is 0 whatever the slope: the strong zero."""
     return g * slope if g != 0.0 else g
 
