@@ -38,10 +38,8 @@ from gradc.graph import Graph, Output, Request, Tensor, collector_paused
 from gradc.ops.basic import input_
 from gradc.passes.constants import fold_numbers
 from gradc.passes.expand import expand, strip_identities
-from gradc.passes.merge import merge
 from gradc.passes.simplify import simplify
 from gradc.passes.split import split
-from gradc.passes.zeros import relax_pulls
 from gradc.runtime.cache import Store, Stored
 from gradc.runtime.key import CacheKey, fingerprint
 from gradc.runtime.load import load_code, load_text
@@ -71,13 +69,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     expand,  # composites stand for primitives: all that follows sees only those
     strip_identities,  # copies and stops meant something to the planner alone
     fold_numbers,  # what no input has a part in
-    merge,  # what a composite and its adjoint share is computed once
-    simplify,  # constants, index maps, sums into contractions
-    relax_pulls,  # strong zeros that can't show become products
-    simplify,  # which the rules for products then see
-    merge,  # nodes that have become equal
-    simplify,  # equal terms of a sum are one term
-    merge,  # and what that made equal
+    simplify,  # equal nodes, constants, index maps, sums into contractions, strong zeros
 )
 
 

@@ -536,9 +536,12 @@ class Graph:
         `rules` go by op name; a rule gets a node whose operands are new already, and gives None
         to leave it alone. Its answer is not offered to the rules again.
         """
+        nodes = self.nodes()
+        if all(node.op.name not in rules for node in nodes):
+            return self
         done: dict[Tensor, Tensor] = {}
         with at(here()), collector_paused():
-            for node in self.nodes():
+            for node in nodes:
                 fresh = rebuild(node, tuple([done[t] for t in node.inputs]))
                 rule = rules.get(node.op.name)
                 answer = None

@@ -192,17 +192,20 @@ def _plain_operands(values: Sequence[TensorLike]) -> tuple[Tensor, ...] | None:
 
 def scalar_value(tensor: Tensor) -> Any:
     """The Python number that all elements of a tensor are known to be, or None."""
-    while tensor.op is broadcast or tensor.op is reshape:
+    changes: list[Tensor] = []
+    while tensor.op is not constant:
+        if tensor.op is cast or tensor.op is negative_op:
+            changes.append(tensor)
+        elif tensor.op is not broadcast and tensor.op is not reshape:
+            return None
         tensor = tensor.inputs[0]
-    if tensor.op is cast:
-        inner = scalar_value(tensor.inputs[0])
-        return None if inner is None else np.asarray(inner, tensor.dtype.name).item()
-    if tensor.op is negative_op:
-        inner = scalar_value(tensor.inputs[0])
-        return None if inner is None else -inner
-    if tensor.op is constant and tensor.attrs.value.array.size == 1:
-        return tensor.attrs.value.item()
-    return None
+    if tensor.attrs.value.array.size != 1:
+        return None
+    value = tensor.attrs.value.item()
+    for t in reversed(changes):
+        is_cast = t.op is cast
+        value = np.asarray(value, t.dtype.name).item() if is_cast else -value
+    return value
 
 
 def filled(value: Any, like: Tensor) -> Tensor:

@@ -15,34 +15,37 @@ from gradc.graph import (
     replace_outputs,
 )
 
-__all__ = ["merge"]
+__all__ = ["Equals", "merge"]
 
 
 def merge(graph: Graph) -> Graph:
     """exp(x), exp(x) -> one exp(x). Removes nodes, adds none; keeps values and the first node's
     name and place. Idempotent. Sections keep their own nodes."""
     done: dict[Tensor, Tensor] = {}
-    known: dict[Any, Node] = {}
+    equals = Equals()
     with collector_paused():
         for node in graph.nodes():
-            operands = tuple([done[t] for t in node.inputs])
-            if node.op.name == "input":
-                kept = node
-            else:
-                attrs = node.attrs
-                key = (
-                    node.op,
-                    operands,
-                    attrs,
-                    _signs(attrs) if attrs else (),
-                    node.place.section,
-                )
-                found = known.get(key)
-                if found is None:
-                    known[key] = found = rebuild(node, operands)
-                kept = found
-            replace_outputs(node, kept.outputs, done)
+            fresh = rebuild(node, tuple([done[t] for t in node.inputs]))
+            replace_outputs(node, equals.first(fresh).outputs, done)
     return graph.mapped(done)
+
+
+class Equals:
+    """The nodes met so far, by what they compute and in which section."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Node] = {}
+
+    def first(self, node: Node) -> Node:
+        """The first node met that is equal to this one; itself where there is none. No input is
+        equal to another."""
+        if node.op.name == "input":
+            return node
+        key: tuple[Any, ...] = (node.op, node.inputs, node.place.section)
+        attrs = node.attrs
+        if attrs:
+            key = (*key, attrs, _signs(attrs))
+        return self.known.setdefault(key, node)
 
 
 def _signs(attrs: Attrs) -> tuple[Any, ...]:

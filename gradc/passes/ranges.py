@@ -78,10 +78,14 @@ FLOATS["complex64"] = FLOATS["float32"]
 
 
 class Ranges:
-    """The ranges of tensors, each derived when it is asked for, and once."""
+    """The ranges of tensors, each derived when it is asked for, and once.
+
+    `sure` has those that hold whatever the inputs are.
+    """
 
     def __init__(self, trust: bool) -> None:
         self.trust = trust
+        self.sure = Ranges(trust=False) if trust else self
         self.known: dict[Tensor, Range] = {}
 
     def of(self, tensor: Tensor) -> Range:

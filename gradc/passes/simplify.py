@@ -30,12 +30,15 @@ from gradc.ops.basic import (
     reshape,
     transpose,
 )
+from gradc.ops.elementwise import scalar_value
 from gradc.ops.functions import convert, number
 from gradc.ops.registry import Op, lookup
+from gradc.passes.merge import Equals
 from gradc.passes.ranges import Ranges
+from gradc.passes.zeros import relax_pull
 from gradc.types import Shape, int64, is_nonnegative, size_of
 
-__all__ = ["scalar_value", "simplify"]
+__all__ = ["simplify"]
 
 EXACT_HALF = 2048
 """Whole numbers up to this are exact in float16."""
@@ -44,10 +47,12 @@ MAX_STEPS = 1000
 
 
 def simplify(graph: Graph) -> Graph:
-    """Fold constants, push broadcasts outwards, compose index maps, sums and contractions.
+    """Make equal nodes one, fold constants, push broadcasts outwards, compose index maps, sums and
+    contractions, turn strong zeros that can't show into products.
 
-    Keeps values but for rounding in sums and contractions. Idempotent: what a rule answers is
-    simplified too before anything reads it, and rules look at nodes and their operands alone.
+    Keeps values but for rounding in sums and contractions, and the first of equal nodes' name and
+    place. Idempotent: what a rule answers is simplified too before anything reads it, and rules
+    look at nodes and what they are computed from alone.
     """
     settled = _Settled()
     with at(here()), collector_paused():
@@ -63,6 +68,7 @@ class _Settled:
         self.tensors: dict[Tensor, Tensor] = {}
         self.rules: dict[Op, tuple[Rule, ...]] = {}
         self.ranges = Ranges(trust=True)
+        self.equals = Equals()
 
     def settle(self, start: Node) -> None:
         """Simplify a node whose operands are settled, and what its rules answer."""
@@ -93,8 +99,9 @@ class _Settled:
                 else:
                     answer = None
             if answer is None:
-                self.enter(node, fresh.outputs)
-                self.enter(fresh, fresh.outputs)
+                first = self.equals.first(fresh)
+                self.enter(node, first.outputs)
+                self.enter(fresh, first.outputs)
             else:
                 steps += 1
                 answers[node] = answer
@@ -121,16 +128,6 @@ def _bound(rule: RangedRule, ranges: Ranges) -> Rule:
 
 
 # ------------------------------------------------------------------------ constants
-
-
-def scalar_value(tensor: Tensor) -> Any:
-    """The Python number that all elements of a tensor are, or None."""
-    node = tensor.node
-    while node.op is broadcast or node.op is reshape:
-        node = node.inputs[0].node
-    if node.op is constant and node.attrs.value.array.size == 1:
-        return node.attrs.value.item()
-    return None
 
 
 def _filled(value: Any, like: Tensor) -> Tensor:
@@ -615,6 +612,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "contract": (contract_to_multiply, absorb_into_contract, number_labels),
 }
 RANGED: Mapping[str, tuple[RangedRule, ...]] = {
+    "pull": (relax_pull,),
     "reduce_sum": (sum_broadcast,),
     "contract": (absorb_broadcast,),
 }

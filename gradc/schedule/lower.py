@@ -18,7 +18,6 @@ import numpy as np
 from gradc.errors import InternalError
 from gradc.graph import Graph, Node, Tensor
 from gradc.ops.loops import Affine, Contract, Cumulate, Elementwise, Fill
-from gradc.passes.merge import merge
 from gradc.passes.simplify import simplify
 from gradc.schedule.again import recompute_operands
 from gradc.schedule.calls import call_statements
@@ -164,7 +163,7 @@ def schedule(graph: Graph, name: str, level: int = 1) -> Scheduled:
 def written_out(graph: Graph) -> Graph:
     """The graph with its short axes written out, and what folds away then gone."""
     new = scalarise(graph)
-    return graph if new is graph else merge(simplify(merge(new)))
+    return graph if new is graph else simplify(new)
 
 
 class _Lowering:

@@ -18,7 +18,6 @@ from gradc.ops.evaluator import evaluate
 from gradc.ops.functions import apply
 from gradc.ops.index import index
 from gradc.passes.expand import expand, strip_identities
-from gradc.passes.merge import merge
 from gradc.passes.ranges import RULES, Range, Ranges
 from gradc.passes.simplify import simplify
 from gradc.types import TensorType, float16, float32, float64, int64
@@ -168,7 +167,7 @@ def expanded(inputs: list[Tensor], tensors: list[Tensor]) -> Graph:
     """Only primitives, as the analysis sees them."""
     outputs = tuple(Output(f"y{k}", t) for k, t in enumerate(tensors))
     graph = Graph("g", tuple(inputs), outputs)
-    for run in (expand, strip_identities, merge, simplify):
+    for run in (expand, strip_identities, simplify):
         graph = run(graph)
     return graph
 
@@ -229,7 +228,7 @@ def test_the_rules_are_of_ops_that_exist() -> None:
 def ranges_of(text: str) -> tuple[Range, Range]:
     """The range of the output y of a text: trusting, and sure."""
     graph = parse(text)
-    for run in (expand, strip_identities, merge, simplify):
+    for run in (expand, strip_identities, simplify):
         graph = run(graph)
     tensor = graph.outputs[0].tensor
     assert tensor is not None

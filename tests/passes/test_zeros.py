@@ -1,4 +1,4 @@
-"""relax_pulls: strong zeros become products where that can't show, and only there."""
+"""Strong zeros become products where that can't show, and only there."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ from gradc.passes.check import check
 from gradc.passes.expand import expand, strip_identities
 from gradc.passes.merge import merge
 from gradc.passes.simplify import simplify
-from gradc.passes.zeros import relax_pulls
 from gradc.types import TensorType, float32, float64
 
 inf, nan = np.inf, np.nan
-BEFORE = (expand, strip_identities, merge, simplify)
-AFTER = (relax_pulls, simplify, merge)
+BEFORE = (expand, strip_identities, merge)
 
 
 def prepared(graph: Graph) -> Graph:
@@ -37,9 +35,8 @@ def prepared(graph: Graph) -> Graph:
 
 
 def finished(graph: Graph) -> Graph:
-    for run in AFTER:
-        graph = run(graph)
-        check(graph)
+    graph = simplify(graph)
+    check(graph)
     return graph
 
 
@@ -273,15 +270,15 @@ def test_it_is_idempotent_and_keeps_names() -> None:
         "x: float[3]\nw: float[3]\ny = sum(where(w > 0, sqrt(x * w) * tanh(x), 0.0))\n"
         "g, = gradients(y, x)\nreturn y, g\n"
     )
-    once = relax_pulls(prepared(graph))
-    twice = relax_pulls(once)
+    once = simplify(prepared(graph))
+    twice = simplify(once)
     assert names(once) == names(twice)
     assert [o.tensor.name for o in once.outputs if o.tensor] == ["y", "x_bar"]
 
 
 def test_a_graph_without_pulls_stays_as_it_is() -> None:
     graph = parse("x: float[3]\ny = sum(x)\nreturn y\n")
-    assert names(relax_pulls(graph)) == names(graph)
+    assert names(simplify(graph)) == names(graph)
 
 
 # ------------------------------------------------- faults that were: values before and after
