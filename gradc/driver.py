@@ -30,7 +30,7 @@ from gradc.emit.module import (
 )
 from gradc.emit.names import plain
 from gradc.emit.selftest import SelfTest
-from gradc.emit.symbols import put_sizes, retyped, symbols_in_order
+from gradc.emit.symbols import put_sizes, symbols_in_order
 from gradc.errors import OptionError, ShapeError, SourceError, UnsupportedError
 from gradc.frontends.gc import parse
 from gradc.frontends.gc_hints import did_you_mean
@@ -617,8 +617,7 @@ def _entry(
     )
     own = replace(graph, outputs=keyed, request=None, names={})
     # names that passes give to tensors must not reach the other entries
-    own = own.mapped(retyped(own, lambda value: value))
-    final = simplified(own)
+    final = simplified(own.copied())
     tensors = iter(o.tensor for o in final.outputs)
     made = []
     for record, text, outputs in records:

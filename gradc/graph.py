@@ -555,6 +555,15 @@ class Graph:
                 replace_outputs(node, results, done)
         return self.mapped(done)
 
+    def copied(self) -> Graph:
+        """The same graph of new nodes: names that its tensors get are theirs alone."""
+        done: dict[Tensor, Tensor] = {}
+        for node in self.nodes():
+            operands = tuple([done[t] for t in node.inputs])
+            new = Node(node.op, operands, node.attrs, node.types, node.place)
+            replace_outputs(node, new.outputs, done)
+        return self.mapped(done)
+
     def mapped(self, done: Mapping[Tensor, Tensor]) -> Graph:
         """The same graph over the tensors that `done` gives for its own."""
 
