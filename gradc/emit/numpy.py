@@ -23,6 +23,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gradc.emit import layout, mathsource
@@ -96,43 +97,61 @@ class _Group:
     lines: list[str] = field(default_factory=list)
 
 
-_ATOM = rf"(?:{WORD}|\.)+"
-_CALL = re.compile(rf"[A-Za-z_][\w.]*\({_ATOM}(, {_ATOM})*\)")
-_INFIX = re.compile(rf"{_ATOM} ([-+*/@]) {_ATOM}")
 _SLOT = re.compile(r"_(\d+)_operand_")
-
-
 _SLOTS_ALONE = re.compile(
     rf"(?!_\d)[A-Za-z_][\w.]*\(({WORD}|[.=])+(, ({WORD}|[.=])+)*\)"
 )
 _SLOTS_INFIX = re.compile(r"_(\d+)_operand_ ([-+*/@]) _(\d+)_operand_")
 
 
-def _filled(raw: str, operands: Sequence[_Value]) -> tuple[str, int]:
-    """An op's text with its operands put in; the formatter's spelling, and how tightly it binds.
+class _Form:
+    """An op's text with slots for its operands.
 
-    Calls and the usual operators are put together from spelled operands; all else is parsed.
+    `slots` are the operands in the order of the text, `repeated` those that it has more than once,
+    `receivers` those that it calls a method of.
     """
-    infix = _SLOTS_INFIX.fullmatch(raw)
-    if infix:
-        left, right = operands[int(infix[1])], operands[int(infix[3])]
-        level = 10 if infix[2] in "+-" else 11
-        first = left.text if left.level >= level else f"({left.text})"
-        second = right.text if right.level > level else f"({right.text})"
-        return f"{first} {infix[2]} {second}", level
-    if _SLOTS_ALONE.fullmatch(raw):
-        return _SLOT.sub(lambda m: operands[int(m[1])].text, raw), ATOM
-    return _normal(_SLOT.sub(lambda m: operands[int(m[1])].atom, raw))
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        parts = _SLOT.split(raw)
+        self.slots = [int(k) for k in parts[1::2]]
+        self.repeated = [k for k, count in Counter(self.slots).items() if count > 1]
+        after = zip(self.slots, parts[2::2], strict=True)
+        self.receivers = [k for k, text in after if text.startswith(".")]
+        self.infix = bool(_SLOTS_INFIX.fullmatch(raw))
+        self.alone = bool(_SLOTS_ALONE.fullmatch(raw))
+
+    @cached_property
+    def spelled(self) -> tuple[list[str], int]:
+        """The formatter's spelling where all operands are names, between the slots, and its level;
+        the slots are in their old order."""
+        text, level = layout.expression(self.raw)
+        return _SLOT.split(text)[::2], level
+
+    def filled(self, operands: Sequence[_Value]) -> tuple[str, int]:
+        """The text with the operands put in, in the formatter's spelling, and how tightly it binds.
+
+        Calls and the usual operators are put together from spelled operands; all else is parsed,
+        once for all operands that are names.
+        """
+        if self.infix:
+            left, right = operands[self.slots[0]], operands[self.slots[1]]
+            between, level = self.spelled
+            first = left.text if left.level >= level else f"({left.text})"
+            second = right.text if right.level > level else f"({right.text})"
+            return f"{first}{between[1]}{second}", level
+        texts = [operands[k].text for k in self.slots]
+        if not self.alone and not all(map(str.isidentifier, texts)):
+            atoms = [operands[k].atom for k in self.slots]
+            return layout.expression(_joined(_SLOT.split(self.raw)[::2], atoms))
+        between, level = self.spelled
+        return _joined(between, texts), level
 
 
-def _normal(text: str) -> tuple[str, int]:
-    """The expression as the formatter spells it, and how tightly it binds."""
-    if _CALL.fullmatch(text):
-        return text, ATOM
-    infix = _INFIX.fullmatch(text)
-    if infix:
-        return text, 10 if infix[1] in "+-" else 11
-    return layout.expression(text)
+def _joined(between: Sequence[str], texts: Sequence[str]) -> str:
+    """Texts with what stands before, between and after them."""
+    rest = [part for pair in zip(texts, between[1:], strict=True) for part in pair]
+    return "".join([between[0], *rest])
 
 
 def numpy_function(
@@ -170,6 +189,7 @@ class _Function:
         self.groups: list[_Group] = []
         self.texts = Statements()
         self.values: dict[Tensor, _Value] = {}
+        self.forms: dict[str, _Form] = {}
         self.temporaries = 0
         self.symbols = symbols_in(graph, self.nodes)
         for node in self.nodes:  # the names of large constants are taken first
@@ -330,7 +350,7 @@ class _Function:
         return _Value(array_text(data.array, dtype), ATOM, node.out)
 
     def dim(self, node: Node) -> _Value:
-        text, level = _normal(dim_text(node.attrs.value))
+        text, level = layout.expression(dim_text(node.attrs.value))
         return _Value(text, level, node.out, weak=True)
 
     def strong(self, value: _Value, dtype: DType) -> _Value:
@@ -380,7 +400,7 @@ class _Function:
         else:
             assert node.op.text is not None
             text = node.op.text(node, [value.atom])
-        spelled, level = _normal(text)
+        spelled, level = layout.expression(text)
         return _Value(spelled, level, tensor)
 
     def operands(self, node: Node) -> list[_Value]:
@@ -392,6 +412,10 @@ class _Function:
             return [
                 self.strong(v, t.dtype) for v, t in zip(found, node.inputs, strict=True)
             ]
+        known = [self.values.get(t) for t in node.inputs]
+        plain = [v for v in known if v is not None and not v.weak]
+        if len(plain) == len(known):
+            return plain
         rank = len(node.out.shape)
         missing = [self.missing(t) for t in node.inputs]
         listed: list[_Value] = []
@@ -461,21 +485,21 @@ class _Function:
                 hint="compile for the numba target",
                 location=node.place.span,
             )
-        raw = spell(node, [f"_{k}_operand_" for k in range(len(operands))])
-        slots = [int(k) for k in _SLOT.findall(raw)]
-        for k, count in Counter(slots).items():
-            if count > 1 and self.can_name(operands[k]) and not operands[k].weak:
-                self.name_it(operands[k], node)
-        for (
-            k
-        ) in slots:  # a method of what a method returned would be laid out as a chain
-            chained = re.search(r"[\])]\.", operands[k].text)
-            if chained and f"_{k}_operand_." in raw and self.can_name(operands[k]):
-                self.name_it(operands[k], node)
         if node.op.name in ("equal", "not_equal") and node.inputs[0] is node.inputs[1]:
-            sign = "~" if node.op.name == "equal" else ""
-            raw = f"{sign}np.isnan(_0_operand_)"
-        return _filled(raw, operands)
+            raw = f"{'~' if node.op.name == 'equal' else ''}np.isnan(_0_operand_)"
+        else:
+            raw = spell(node, [f"_{k}_operand_" for k in range(len(operands))])
+        form = self.forms.get(raw)
+        if form is None:
+            form = self.forms[raw] = _Form(raw)
+        for k in form.repeated:
+            if self.can_name(operands[k]) and not operands[k].weak:
+                self.name_it(operands[k], node)
+        for k in form.receivers:  # its method would be laid out as a chain
+            chained = re.search(r"[\])]\.", operands[k].text)
+            if chained and self.can_name(operands[k]):
+                self.name_it(operands[k], node)
+        return form.filled(operands)
 
     def long_sum(self, node: Node) -> None:
         """A sum of many terms, some at a time."""
@@ -487,7 +511,7 @@ class _Function:
             terms = [v.atom for v in values[start : start + TERMS]]
             if start:
                 terms.insert(0, target)
-            self.assign(node, target, _normal(" + ".join(terms))[0])
+            self.assign(node, target, layout.expression(" + ".join(terms))[0])
         self.values[node.out] = _Value(target, ATOM, node.out, named=True)
 
 
