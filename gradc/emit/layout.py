@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -78,7 +78,24 @@ class _Opened:
     key: int
 
 
-Doc: TypeAlias = "str | _Line | _Group | _Indent | _IfBroken | _Opened | list[Any]"
+@dataclass(slots=True)
+class _Part:
+    """An expression inside brackets: `line` where that fits, else the document that `make` makes."""
+
+    line: str
+    make: Callable[[], Doc]
+    made: Doc | None = None
+
+    @property
+    def content(self) -> Doc:
+        if self.made is None:
+            self.made = self.make()
+        return self.made
+
+
+Doc: TypeAlias = (
+    "str | _Line | _Group | _Indent | _IfBroken | _Opened | _Part | list[Any]"
+)
 SOFT = _Line(False)
 SPACE = _Line(True)
 
@@ -93,7 +110,6 @@ class _Writer:
     """Writes a document, each group flat where it fits."""
 
     def __init__(self, column: int) -> None:
-        self.width = WIDTH
         self.out: list[str] = []
         self.column = column
         self.flat: dict[int, bool] = {}
@@ -127,6 +143,13 @@ class _Writer:
                     mode = self._fits((depth, True, item.content), stack)
                 self.flat[item.key] = mode
                 stack.append((depth, mode, item.content))
+            elif isinstance(item, _Part):
+                known = flat and self.measured
+                if known or self._fits((depth, True, item.line), stack):
+                    self.out.append(item.line)
+                    self.column += len(item.line)
+                else:
+                    stack.append((depth, flat, item.content))
             elif isinstance(item, _Indent):
                 inner = item.only_if == 0 or not self.flat[item.only_if]
                 stack.append((depth + 4 if inner else depth, flat, item.content))
@@ -157,7 +180,7 @@ class _Writer:
             depth, flat, every, doc = stack.pop()
             if isinstance(doc, str):
                 column += len(doc)
-                if column > self.width:
+                if column > WIDTH:
                     return False
             elif isinstance(doc, list):
                 stack.extend((depth, flat, every, part) for part in reversed(doc))
@@ -172,6 +195,8 @@ class _Writer:
                 if doc.key and not (doc.only_if and self.flat[doc.only_if]):
                     self.flat[doc.key] = flat
                 stack.append((depth, flat, every, doc.content))
+            elif isinstance(doc, _Part):
+                stack.append((depth, flat, every, doc.line if flat else doc.content))
             elif isinstance(doc, _Indent):
                 inner = doc.only_if == 0 or not self.flat[doc.only_if]
                 stack.append((depth + 4 if inner else depth, flat, every, doc.content))
@@ -233,22 +258,22 @@ _LEVEL = {
 }
 CONDITIONAL, NOT, COMPARE, SIGN, ATOM = 1, 4, 5, 12, 15
 
+_WORDS = (ast.Name, ast.Constant)
+_CHAINS = (ast.BinOp, ast.BoolOp)
+_OPERATIONS = (ast.BinOp, ast.BoolOp, ast.Compare)
+_BINDS = {op: _LEVEL.get(sign, COMPARE) for op, sign in _BINARY.items()}
+_OTHER_BINDS = {ast.Compare: COMPARE, ast.IfExp: CONDITIONAL}
+
 
 def _level(e: ast.expr) -> int:
     """How tightly the outermost operator of an expression binds."""
-    if isinstance(e, ast.BinOp):
-        return _LEVEL[_BINARY[type(e.op)]]
-    if isinstance(e, ast.BoolOp):
-        return _LEVEL[_BINARY[type(e.op)]]
-    if isinstance(e, ast.Compare):
-        return COMPARE
+    if isinstance(e, _WORDS):
+        return ATOM
+    if isinstance(e, _CHAINS):
+        return _BINDS[type(e.op)]
     if isinstance(e, ast.UnaryOp):
         return NOT if isinstance(e.op, ast.Not) else SIGN
-    if isinstance(e, ast.IfExp):
-        return CONDITIONAL
-    if isinstance(e, ast.Constant) and isinstance(e.value, int | float | complex):
-        return SIGN if repr(e.value).startswith("-") else ATOM
-    return ATOM
+    return _OTHER_BINDS.get(type(e), ATOM)
 
 
 @dataclass(slots=True)
@@ -260,17 +285,26 @@ class _Builder:
     keys: int = 0
     parenthesized: set[int] = field(default_factory=set)
     lines: list[bytes] | None = None
+    one_line: _OneLine | None = None
 
     def wrapped(self, e: ast.expr, least: int, where: int) -> Doc:
         """An operand, in parentheses where it binds less than `least`."""
         if _level(e) >= least:
             return self.doc(e, where)
         self.parenthesized.add(id(e))
-        return self.bracket("(", self.doc(e, BRACKETS), ")", where)
+        return self.bracket("(", self.inside(e), ")", where)
 
     def bracket(self, left: str, content: Doc, right: str, where: int) -> Doc:
         inner = _Group([left, _Indent([SOFT, content]), SOFT, right])
         return _Opened(inner, where) if where > 0 else inner
+
+    def joined(self, parts: list[Any]) -> Doc:
+        """Parts one after the other."""
+        return parts
+
+    def if_broken(self, text: str) -> Doc:
+        """Text that is there where the group around it is broken."""
+        return _IfBroken(text)
 
     def break_(self, where: int, line: _Line) -> Doc:
         """A line break that is there only inside parentheses."""
@@ -285,12 +319,22 @@ class _Builder:
             return _Group(content)
         return _Group(content, only_if=where) if where > 0 else content
 
+    def inside(self, e: ast.expr) -> Doc:
+        """An expression inside brackets."""
+        if isinstance(e, _WORDS):
+            return self.doc(e, BRACKETS)
+        if self.one_line is None:
+            self.one_line = _OneLine(self.text)
+        line = self.one_line.doc(e, BRACKETS)
+        assert isinstance(line, str)
+        return _Part(line, lambda: self.doc(e, BRACKETS))
+
     def doc(self, e: ast.expr, where: int) -> Doc:
         if isinstance(e, ast.Name):
             return e.id
         if isinstance(e, ast.Constant):
             return self.constant(e)
-        if isinstance(e, ast.BinOp | ast.BoolOp | ast.Compare):
+        if isinstance(e, _OPERATIONS):
             parts = self.flatten(e, where)
             return self.group(self.operators(parts, where), where)
         if isinstance(e, ast.UnaryOp):
@@ -299,48 +343,47 @@ class _Builder:
             least = NOT if sign == "not " else SIGN
             if isinstance(operand, ast.BinOp):  # -(x**2), though -x**2 means the same
                 least = ATOM
-            return [sign, self.wrapped(operand, least, where)]
+            return self.joined([sign, self.wrapped(operand, least, where)])
         if isinstance(e, ast.Call):
-            arguments: list[Doc] = [self.doc(a, BRACKETS) for a in e.args]
+            arguments: list[Doc] = [self.inside(a) for a in e.args]
             arguments += [
-                [f"{k.arg}=" if k.arg else "**", self.doc(k.value, BRACKETS)]
+                self.joined([f"{k.arg}=" if k.arg else "**", self.inside(k.value)])
                 for k in e.keywords
             ]
             function = self.wrapped(e.func, ATOM, where)
             if not arguments:
-                return [function, "()"]
-            inside = _Group(self.separated(arguments))
-            return [function, self.bracket("(", inside, ")", where)]
+                return self.joined([function, "()"])
+            inside = self.group(self.separated(arguments), BRACKETS)
+            return self.joined([function, self.bracket("(", inside, ")", where)])
         if isinstance(e, ast.Attribute):
             value = self.wrapped(e.value, ATOM, where)
             if _is_number(e.value):
-                value = ["(", value, ")"]
-            return [value, ".", e.attr]
+                value = self.joined(["(", value, ")"])
+            return self.joined([value, ".", e.attr])
         if isinstance(e, ast.Subscript):
             value = self.wrapped(e.value, ATOM, where)
-            return [value, self.bracket("[", self.index(e.slice), "]", where)]
+            index = self.bracket("[", self.index(e.slice), "]", where)
+            return self.joined([value, index])
         if isinstance(e, ast.IfExp):
             return self.group(self.conditional(e, where), where)
         if isinstance(e, ast.Tuple):
             return self.tuple_(e, where)
         if isinstance(e, ast.List):
-            return self.sequence(
-                "[", [self.doc(i, BRACKETS) for i in e.elts], "]", where
-            )
+            return self.sequence("[", [self.inside(i) for i in e.elts], "]", where)
         if isinstance(e, ast.Set):
-            return self.sequence(
-                "{", [self.doc(i, BRACKETS) for i in e.elts], "}", where
-            )
+            return self.sequence("{", [self.inside(i) for i in e.elts], "}", where)
         if isinstance(e, ast.Dict):
             pairs: list[Doc] = [
-                [self.doc(k, BRACKETS), ": ", self.doc(v, BRACKETS)]
-                if k is not None
-                else ["**", self.doc(v, BRACKETS)]
+                self.joined(
+                    [self.inside(k), ": ", self.inside(v)]
+                    if k is not None
+                    else ["**", self.inside(v)]
+                )
                 for k, v in zip(e.keys, e.values, strict=True)
             ]
             return self.sequence("{", pairs, "}", where)
         if isinstance(e, ast.Starred):
-            return ["*", self.wrapped(e.value, 6, where)]
+            return self.joined(["*", self.wrapped(e.value, 6, where)])
         return self.source(e) or ast.unparse(e)
 
     def source(self, e: ast.expr) -> str | None:
@@ -362,8 +405,8 @@ class _Builder:
     def separated(self, items: Sequence[Doc]) -> Doc:
         parts: list[Doc] = []
         for k, item in enumerate(items):
-            parts += [item] if k == 0 else [",", SPACE, item]
-        return [*parts, _IfBroken(",")]
+            parts += [item] if k == 0 else [",", self.break_(BRACKETS, SPACE), item]
+        return self.joined([*parts, self.if_broken(",")])
 
     def sequence(self, left: str, items: Sequence[Doc], right: str, where: int) -> Doc:
         if not items:
@@ -371,34 +414,34 @@ class _Builder:
         return self.bracket(left, self.separated(items), right, where)
 
     def tuple_(self, e: ast.Tuple, where: int) -> Doc:
-        items = [self.doc(i, BRACKETS) for i in e.elts]
+        items = [self.inside(i) for i in e.elts]
         if len(items) == 1:
-            return self.bracket("(", [items[0], ","], ")", where)
+            return self.bracket("(", self.joined([items[0], ","]), ")", where)
         return self.sequence("(", items, ")", where)
 
     def index(self, e: ast.expr) -> Doc:
         if isinstance(e, ast.Tuple) and e.elts:
             items = [self.index(i) for i in e.elts]
             if len(items) == 1:
-                return [items[0], ","]
+                return self.joined([items[0], ","])
             return self.separated(items)
         if isinstance(e, ast.Slice):
             return self.slice(e)
-        return self.doc(e, BRACKETS)
+        return self.inside(e)
 
     def slice(self, e: ast.Slice) -> Doc:
         bounds = [b for b in (e.lower, e.upper, e.step) if b is not None]
         gap = "" if all(_is_simple_bound(b) for b in bounds) else " "
         parts: list[Doc] = []
         if e.lower is not None:
-            parts += [self.doc(e.lower, BRACKETS), gap]
+            parts += [self.inside(e.lower), gap]
         parts.append(":")
         if e.upper is not None:
-            parts += [gap, self.doc(e.upper, BRACKETS)]
+            parts += [gap, self.inside(e.upper)]
         if e.step is not None:
             parts += [gap if e.upper is not None else "", ":", gap]
-            parts.append(self.doc(e.step, BRACKETS))
-        return parts
+            parts.append(self.inside(e.step))
+        return self.joined(parts)
 
     def conditional(self, e: ast.IfExp, where: int) -> Doc:
         parts: list[Doc] = [self.wrapped(e.body, CONDITIONAL + 1, where)]
@@ -410,7 +453,7 @@ class _Builder:
             parts += [self.break_(where, SPACE), "if ", test]
             parts += [self.break_(where, SPACE), "else "]
             tail = tail.orelse
-        return [*parts, self.doc(tail, where)]
+        return self.joined([*parts, self.doc(tail, where)])
 
     def flatten(self, e: ast.expr, where: int) -> list[Any]:
         """Operands (as documents, with whether a power may hug them) and operators in turn."""
@@ -420,14 +463,12 @@ class _Builder:
             item, least = stack.pop()
             if isinstance(item, str):
                 parts.append(item)
-            elif _level(item) < least or not isinstance(
-                item, ast.BinOp | ast.BoolOp | ast.Compare
-            ):
+            elif _level(item) < least or not isinstance(item, _OPERATIONS):
                 simple = _level(item) >= least and _is_simple_power(item)
                 parts.append((self.wrapped(item, least, where), simple))
             elif isinstance(item, ast.BinOp):
                 operator = _BINARY[type(item.op)]
-                level = _LEVEL[operator]
+                level = _BINDS[type(item.op)]
                 if operator == "**":
                     stack += [(item.right, SIGN), (operator, 0), (item.left, ATOM)]
                 else:
@@ -449,7 +490,7 @@ class _Builder:
                 stack.append((item.left, COMPARE + 1))
         return parts
 
-    def operators(self, parts: list[Any], where: int) -> Doc:
+    def operators(self, parts: Sequence[Any], where: int) -> Doc:
         """Operands and operators, broken before the operators that bind least."""
         if len(parts) == 1:
             operand: Doc = parts[0][0]
@@ -460,15 +501,15 @@ class _Builder:
         for k in range(1, len(parts), 2):
             if _LEVEL.get(parts[k], COMPARE) != lowest:
                 continue
-            hugs = parts[k] == "**" and parts[k - 1][1] and parts[k + 1][1]
+            hugs = _hugs(parts, k)
             result.append(self.part(parts[start:k], where))
             result.append(self.break_(where, SOFT if hugs else SPACE))
-            result.append([parts[k], _IfBroken(" ")] if hugs else f"{parts[k]} ")
+            result += [parts[k], _IfBroken(" ")] if hugs else [f"{parts[k]} "]
             start = k + 1
         result.append(self.part(parts[start:], where))
         return result
 
-    def part(self, parts: list[Any], where: int) -> Doc:
+    def part(self, parts: Sequence[Any], where: int) -> Doc:
         inner = self.operators(parts, where)
         return inner if len(parts) == 1 else self.group(inner, where)
 
@@ -495,11 +536,47 @@ class _Builder:
         return _Group([_IfBroken("("), indented, SOFT, _IfBroken(")")], key)
 
     def bare_tuple(self, e: ast.Tuple) -> Doc:
-        items = [self.doc(i, BRACKETS) for i in e.elts]
+        items = [self.inside(i) for i in e.elts]
         if len(items) == 1:
             return _Group(["(", _Indent([SOFT, items[0], ","]), SOFT, ")"])
         inside = self.separated(items)
         return _Group([_IfBroken("("), _Indent([SOFT, inside]), SOFT, _IfBroken(")")])
+
+
+class _OneLine(_Builder):
+    """The same with all on one line: documents are strings."""
+
+    def bracket(self, left: str, content: Doc, right: str, where: int) -> Doc:
+        return f"{left}{content}{right}"
+
+    def break_(self, where: int, line: _Line) -> Doc:
+        return " " if line.space else ""
+
+    def group(self, content: Doc, where: int) -> Doc:
+        return content
+
+    def joined(self, parts: list[Any]) -> Doc:
+        return "".join(parts)
+
+    def if_broken(self, text: str) -> Doc:
+        return ""
+
+    def inside(self, e: ast.expr) -> Doc:
+        return self.doc(e, BRACKETS)
+
+    def operators(self, parts: Sequence[Any], where: int) -> Doc:
+        line: list[str] = [parts[0][0]]
+        for k in range(1, len(parts), 2):
+            sign = parts[k] if _hugs(parts, k) else f" {parts[k]} "
+            line += [sign, parts[k + 1][0]]
+        return "".join(line)
+
+    def last(self, e: ast.expr) -> Doc:
+        return self.doc(e, BRACKETS)
+
+    def bare_tuple(self, e: ast.Tuple) -> Doc:
+        items = [self.doc(i, BRACKETS) for i in e.elts]
+        return f"({items[0]},)" if len(items) == 1 else ", ".join(map(str, items))
 
 
 class _Omission:
@@ -583,6 +660,11 @@ class _Omission:
             self.final = e
 
 
+def _hugs(parts: Sequence[Any], k: int) -> bool:
+    """Whether no space is round operator number k: a power of simple operands."""
+    return bool(parts[k] == "**" and parts[k - 1][1] and parts[k + 1][1])
+
+
 def _is_simple_bound(e: ast.expr) -> bool:
     if isinstance(e, ast.UnaryOp):
         return isinstance(e.operand, ast.Constant | ast.Name)
@@ -622,24 +704,24 @@ def _quoted(text: str) -> str:
 # ------------------------------------------------------------------------ statements
 
 _ATOM = rf"(?:{WORD}|\.)+"
-_PLAIN = re.compile(rf"{_ATOM}(\((?:{WORD}|[., ])*\))?|{_ATOM} [-+/@] {_ATOM}")
+_PLAIN = re.compile(
+    rf"{WORD}+( = ({_ATOM}(\((?:{WORD}|[., ])*\))?|{_ATOM} [-+/@] {_ATOM})"
+    rf"|: {_ATOM}(\[{_ATOM}\])?)"
+)
 
 
 def statement(text: str, indent: int = 0) -> list[str]:
     """The lines of a simple statement, or of the head of an `if`, `for`, `while` or `with`."""
     margin = " " * indent
-    left, equals, right = text.partition(" = ")
-    if (
-        len(text) + indent <= WIDTH
-        and equals
-        and left.isidentifier()
-        and _PLAIN.fullmatch(right)
-    ):
+    if fits(text, indent) and _PLAIN.fullmatch(text):
         return [margin + text]
     is_head = text.endswith(":")
     (node,) = ast.parse(f"{text}\n    pass" if is_head else text).body
-    builder = _Builder(text, indent)
-    doc = _statement_doc(builder, node)
+    line = _statement_doc(_OneLine(text), node)
+    assert isinstance(line, str)
+    if fits(line, indent):
+        return [margin + line]
+    doc = _statement_doc(_Builder(text, indent), node)
     return (margin + _Writer(indent).write(doc, indent)).split("\n")
 
 
@@ -648,39 +730,33 @@ def _statement_doc(build: _Builder, node: ast.stmt) -> Doc:
         targets: list[Doc] = []
         for target in node.targets:
             targets += [_target(build, target), " = "]
-        return [*targets, _value(build, node.value)]
+        return build.joined([*targets, _value(build, node.value)])
     if isinstance(node, ast.AugAssign):
         operator = _BINARY[type(node.op)]
-        return [
-            _target(build, node.target),
-            f" {operator}= ",
-            _value(build, node.value),
-        ]
+        left, right = _target(build, node.target), _value(build, node.value)
+        return build.joined([left, f" {operator}= ", right])
     if isinstance(node, ast.AnnAssign):
         head = [_target(build, node.target), ": ", build.doc(node.annotation, BRACKETS)]
-        return head if node.value is None else [*head, " = ", _value(build, node.value)]
+        tail = [] if node.value is None else [" = ", _value(build, node.value)]
+        return build.joined([*head, *tail])
     if isinstance(node, ast.Return):
-        return (
-            "return" if node.value is None else ["return ", _value(build, node.value)]
-        )
+        if node.value is None:
+            return "return"
+        return build.joined(["return ", _value(build, node.value)])
     if isinstance(node, ast.Raise) and node.exc is not None:
-        doc: Doc = ["raise ", _value(build, node.exc)]
-        return [doc, " from ", _value(build, node.cause)] if node.cause else doc
+        cause = [" from ", _value(build, node.cause)] if node.cause else []
+        return build.joined(["raise ", _value(build, node.exc), *cause])
     if isinstance(node, ast.Expr):
         return _value(build, node.value)
     if isinstance(node, ast.If | ast.While):
         word = "if " if isinstance(node, ast.If) else "while "
-        return [word, build.last(node.test), ":"]
+        return build.joined([word, build.last(node.test), ":"])
     if isinstance(node, ast.With):
-        return ["with ", build.doc(node.items[0].context_expr, STATEMENT), ":"]
+        context = build.doc(node.items[0].context_expr, STATEMENT)
+        return build.joined(["with ", context, ":"])
     if isinstance(node, ast.For):
-        return [
-            "for ",
-            _target(build, node.target),
-            " in ",
-            _value(build, node.iter),
-            ":",
-        ]
+        left, right = _target(build, node.target), _value(build, node.iter)
+        return build.joined(["for ", left, " in ", right, ":"])
     return ast.unparse(node)
 
 
@@ -722,9 +798,9 @@ def item(key: str, value: str, indent: int) -> list[str]:
 def expression(text: str) -> tuple[str, int]:
     """The expression on one line as the formatter spells it, and how tightly it binds."""
     tree = ast.parse(text, mode="eval").body
-    writer = _Writer(0)
-    writer.width = 10**9
-    return writer.write(_Group(_Builder(text).doc(tree, BRACKETS)), 0), _level(tree)
+    line = _OneLine(text).doc(tree, BRACKETS)
+    assert isinstance(line, str)
+    return line, _level(tree)
 
 
 def fits(text: str, indent: int = 0) -> bool:
