@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from gradc.graph import Node, Tensor
-from gradc.types import DType
+from gradc.types import DType, is_nonnegative, size_of
 
 __all__ = ["UNKNOWN", "Range", "Ranges"]
 
@@ -408,9 +408,28 @@ def _sum(case: _Case, a: Range) -> Range:
 
 def _reduce_sum(case: _Case, a: Range) -> Range:
     total = _sum(case, a)
-    if total.low < 1 and _holds_a_one(case.node, case.ranges):
+    x, axes = case.node.inputs[0], case.node.attrs.axes
+    if is_nonnegative(size_of(x.shape[k] for k in axes) - 1):
+        return _filled(case, case.node, total)
+    return total
+
+
+def _filled(case: _Case, node: Node, total: Range) -> Range:
+    """The range of a sum over axes that are not empty."""
+    if total.low < 1 and _holds_a_one(node, case.ranges):
         return total._replace(low=1.0 - case.kind.slack, zero=False)
     return total
+
+
+def _broadcast(case: _Case, a: Range) -> Range:
+    """A sum, or the logarithm of one, that is repeated along the axes it was taken over: where it
+    has elements, these are not empty."""
+    x = case.node.inputs[0].node
+    total = x.inputs[0].node if x.op.name == "log" else x
+    if total.op.name != "reduce_sum" or total.attrs.axes != case.node.attrs.along:
+        return a
+    found = _filled(case, total, case.ranges.of(total.outputs[0]))
+    return found if total is x else RULES["log"](case, found)
 
 
 def _contract(case: _Case, a: Range, b: Range) -> Range:
@@ -647,7 +666,6 @@ RULES: Mapping[str, Rule] = {
             "stop_gradient",
             "prevent_gradient",
             "opaque",
-            "broadcast",
             "reshape",
             "transpose",
             "slice",
@@ -659,6 +677,7 @@ RULES: Mapping[str, Rule] = {
         ),
         _same,
     ),
+    "broadcast": _broadcast,
     "concatenate": _joined,
     "embed": _embed,
     "embed_diagonal": _embed,

@@ -417,8 +417,7 @@ def compose_reshape(node: Node) -> Tensor | None:
 
 
 def compose_sum(node: Node) -> Tensor | None:
-    """sum(sum(x)) -> one sum; sum(-x) -> -sum(x); no axes -> x; the sum of a product of matrices
-    -> another product."""
+    """sum(sum(x)) -> one sum; sum(-x) -> -sum(x); no axes -> x."""
     axes = node.attrs.axes
     x = node.inputs[0]
     if not axes:
@@ -434,8 +433,6 @@ def compose_sum(node: Node) -> Tensor | None:
         left = [k for k in range(len(perm)) if k not in gone]
         order = [left.index(perm[k]) for k in range(len(perm)) if k not in axes]
         return transpose(summed, perm=tuple(order))
-    if x.op.name == "contract":
-        return sum_contract(x, axes)
     if x.op.name == "negative":
         return -reduce_sum(x.inputs[0], axes=axes)
     return None
@@ -489,26 +486,29 @@ def _without(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 # ---------------------------------------------------------------------- contractions
 
 
-def sum_contract(x: Tensor, axes: tuple[int, ...]) -> Tensor | None:
+def sum_contract(node: Node, ranges: Ranges) -> Tensor | None:
     """sum(contract(a, b)) -> contract with more contracted labels; a label of one operand alone
-    is summed there first."""
+    is summed there first. The sum of no elements is 0, also where the other operand is infinite."""
+    x = node.inputs[0]
+    if x.op.name != "contract":
+        return None
     attrs = x.attrs
-    gone = {attrs.out[k] for k in axes}
+    gone = {attrs.out[k] for k in node.attrs.axes}
     out = tuple(label for label in attrs.out if label not in gone)
-    sides = []
-    for operand, labels, other in (
-        (x.inputs[0], attrs.lhs, attrs.rhs),
-        (x.inputs[1], attrs.rhs, attrs.lhs),
-    ):
-        lone = tuple(
-            k for k, label in enumerate(labels) if label in gone and label not in other
-        )
-        if lone:
-            operand = reduce_sum(operand, axes=lone)
-            labels = tuple(label for k, label in enumerate(labels) if k not in lone)
-        sides.append((operand, labels))
-    (a, lhs), (b, rhs) = sides
-    return x.op(a, b, lhs=lhs, rhs=rhs, out=out)
+    inputs, labels = list(x.inputs), [attrs.lhs, attrs.rhs]
+    for side in (0, 1):
+        operand, other = x.inputs[side], labels[1 - side]
+        own = labels[side]
+        lone = tuple(k for k, v in enumerate(own) if v in gone and v not in other)
+        if not lone:
+            continue
+        count = size_of(operand.shape[k] for k in lone)
+        is_filled = is_nonnegative(count - 1)
+        if not is_filled and not ranges.of(x.inputs[1 - side]).finite:
+            return None
+        inputs[side] = reduce_sum(operand, axes=lone)
+        labels[side] = tuple(v for k, v in enumerate(own) if k not in lone)
+    return x.op(*inputs, lhs=labels[0], rhs=labels[1], out=out)
 
 
 def absorb_into_contract(node: Node) -> Tensor | None:
@@ -613,6 +613,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 }
 RANGED: Mapping[str, tuple[RangedRule, ...]] = {
     "pull": (relax_pull,),
-    "reduce_sum": (sum_broadcast,),
+    "reduce_sum": (sum_broadcast, sum_contract),
     "contract": (absorb_broadcast,),
 }

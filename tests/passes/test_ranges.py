@@ -235,6 +235,15 @@ def ranges_of(text: str) -> tuple[Range, Range]:
     return Ranges(trust=True).of(tensor), Ranges(trust=False).of(tensor)
 
 
+def test_the_terms_of_softmax_may_be_none() -> None:
+    """Its sum is at least 1 where it has terms; logsumexp of none is -inf."""
+    text = "x: float[2, {}]\ny = {}\nreturn y\n"
+    assert ranges_of(text.format("3", "logsumexp(x, axis=1)"))[0].finite
+    assert not ranges_of(text.format("N", "logsumexp(x, axis=1)"))[0].finite
+    assert ranges_of(text.format("N", "softmax(x, axis=1)"))[0].finite
+    assert ranges_of(text.format("N", "log_softmax(x, axis=1)"))[0].finite
+
+
 FINITE = [
     "x * x + w",
     "tanh(x) * w",

@@ -286,6 +286,24 @@ def test_nan_and_infinities_stay(expression: str) -> None:
     np.testing.assert_array_equal(value(simplify(graph), x=data), value(graph, x=data))
 
 
+EMPTY = [
+    ("sum((1 / v) @ x)", [0.0]),
+    ("sum(logsumexp(x, axis=1) @ x)", [0.0]),
+    ("sum(broadcast_to((1 / v)[:, None], (1, N)))", [0.0]),
+]
+
+
+@pytest.mark.parametrize(("expression", "v"), EMPTY, ids=[e[0] for e in EMPTY])
+def test_the_sum_of_no_elements_is_zero(expression: str, v: Any) -> None:
+    """Also where a factor that was summed over does not exist, and the other is infinite."""
+    graph = graph_of(
+        f"x: float[1, N]\nv: float[1]\ny = {expression} + 0 * sum(v)\nreturn y\n"
+    )
+    feeds = {"x": np.zeros((1, 0)), "v": v}
+    assert value(graph, **feeds) == 0
+    assert value(simplify(graph), **feeds) == 0
+
+
 def test_python_numbers_are_folded_in_double() -> None:
     """c * c of a Python number is a Python number: 0.01, not the square of float32(0.1)."""
     graph = graph_of("x: float32[2]\nc = 0.1\ny = c * c * x\nreturn y\n")
