@@ -80,12 +80,15 @@ FLOATS["complex64"] = FLOATS["float32"]
 class Ranges:
     """The ranges of tensors, each derived when it is asked for, and once.
 
-    `sure` has those that hold whatever the inputs are.
+    `sure` has those that hold whatever the inputs are, `calm` those that hold where `exp` does not
+    overflow either.
     """
 
-    def __init__(self, trust: bool) -> None:
+    def __init__(self, trust: bool, *, calm: bool = False) -> None:
         self.trust = trust
-        self.sure = Ranges(trust=False) if trust else self
+        self.is_calm = calm
+        self.sure = Ranges(trust=False) if trust and not calm else self
+        self.calm = Ranges(trust=True, calm=True) if trust and not calm else self
         self.known: dict[Tensor, Range] = {}
 
     def of(self, tensor: Tensor) -> Range:
@@ -523,7 +526,8 @@ def _exp(function: Callable[[float], float], scale: float, less: float) -> Rule:
         high = function(a.high) if a.high < limit else INF
         low = -less if a.low < -limit else function(min(a.low, limit))
         zero = a.zero if less else False
-        return case.range(low, high, a.nan, zero, a.generic)
+        calm = case.ranges.is_calm
+        return case.range(low, high, a.nan, zero, a.generic, trusted=calm)
 
     return rule
 

@@ -36,7 +36,7 @@ from gradc.ops.registry import Op, lookup
 from gradc.passes.merge import Equals
 from gradc.passes.ranges import Ranges
 from gradc.passes.zeros import relax_pull
-from gradc.types import Shape, int64, is_nonnegative, size_of
+from gradc.types import Dim, Shape, int64, is_nonnegative, size_of
 
 __all__ = ["simplify"]
 
@@ -488,7 +488,8 @@ def _without(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 def sum_contract(node: Node, ranges: Ranges) -> Tensor | None:
     """sum(contract(a, b)) -> contract with more contracted labels; a label of one operand alone
-    is summed there first. The sum of no elements is 0, also where the other operand is infinite."""
+    is summed there first. The sum of no elements is 0, also where the other operand is infinite
+    (but for an `exp` that overflows)."""
     x = node.inputs[0]
     if x.op.name != "contract":
         return None
@@ -496,6 +497,7 @@ def sum_contract(node: Node, ranges: Ranges) -> Tensor | None:
     gone = {attrs.out[k] for k in node.attrs.axes}
     out = tuple(label for label in attrs.out if label not in gone)
     inputs, labels = list(x.inputs), [attrs.lhs, attrs.rhs]
+    total: Dim = 1
     for side in (0, 1):
         operand, other = x.inputs[side], labels[1 - side]
         own = labels[side]
@@ -503,12 +505,20 @@ def sum_contract(node: Node, ranges: Ranges) -> Tensor | None:
         if not lone:
             continue
         count = size_of(operand.shape[k] for k in lone)
-        is_filled = is_nonnegative(count - 1)
-        if not is_filled and not ranges.of(x.inputs[1 - side]).finite:
-            return None
+        if not ranges.calm.of(x.inputs[1 - side]).finite:
+            total *= count
         inputs[side] = reduce_sum(operand, axes=lone)
         labels[side] = tuple(v for k, v in enumerate(own) if k not in lone)
-    return x.op(*inputs, lhs=labels[0], rhs=labels[1], out=out)
+    product = x.op(*inputs, lhs=labels[0], rhs=labels[1], out=out)
+    if is_nonnegative(total - 1):
+        return product
+    greater, select = lookup("greater"), lookup("select")
+    assert greater is not None and select is not None
+    is_filled = greater(number(total, int64), number(0, int64))
+    along = tuple(range(product.ndim))
+    if along:
+        is_filled = broadcast(is_filled, shape=product.shape, along=along)
+    return select(is_filled, product, _filled(0, product))
 
 
 def absorb_into_contract(node: Node) -> Tensor | None:
