@@ -53,7 +53,7 @@ from gradc.types import (
 
 __all__ = ["parse"]
 
-MAX_STEPS = 1_000_000
+MAX_STEPS = 200_000
 """Steps of unrolled loops, taken together."""
 
 
@@ -208,6 +208,8 @@ class Reader(Definitions):
 
     def run(self, node: ast.stmt) -> None:
         """One statement of the file or of a `def`, but no `return`."""
+        if self.loops or self.calls:
+            self.spend(node)
         if not isinstance(node, ast.For | ast.With | ast.FunctionDef):
             self.statement = self.span(node)
         self.guarded(node, lambda: self.dispatch(node))
@@ -474,12 +476,14 @@ class Reader(Definitions):
                 location=self.span(node.target),
             )
         if self.steps + len(steps) > MAX_STEPS:
+            self.too_long = bool(self.loops or self.calls)
             raise ParseError(
                 f"the loops have more than {MAX_STEPS} steps, all of which are unrolled",
                 code="too-large",
                 location=self.span(node.iter),
-                hint="work on whole arrays: NumPy's functions loop faster",
+                hint="work on whole arrays: cumsum, einsum, x[1:] - x[:-1] need no loop",
             )
+        before = self.steps
         self.steps += len(steps)
         names = self.frame.names
         bound = bound_names([node])
@@ -490,8 +494,12 @@ class Reader(Definitions):
                 names[name] = step
                 for statement in node.body:
                     self.run(statement)
+                    if self.too_long:  # out of all loops, on with what follows
+                        raise Poisoned
         finally:
             self.loops -= 1
+            if self.too_long and not (self.loops or self.calls):
+                self.too_long, self.steps = False, before
             place = self.span(node).place_of_line
             for n in fresh:
                 names[n] = LoopOnly(place)

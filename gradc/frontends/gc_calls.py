@@ -45,8 +45,9 @@ from gradc.types import DTYPES, DType, Poly, float64
 
 __all__ = ["Calls"]
 
-MAX_NODES = 5_000_000
-"""Calls that build nodes; what `gradients` goes through counts too."""
+MAX_NODES = 500_000
+"""Calls that build nodes; statements in loops and `def`s, and what `gradients` goes through, count
+too. So many take seconds to read."""
 
 
 class Calls(Session):
@@ -72,7 +73,10 @@ class Calls(Session):
         if self.built > MAX_NODES:
             raise self.fatal(
                 ParseError(
-                    f"the graph has more than {MAX_NODES} nodes", code="too-large"
+                    f"the graph has more than {MAX_NODES} nodes",
+                    code="too-large",
+                    hint="loops are unrolled, and a `def` is read at each of its calls: work on "
+                    "whole arrays, whose size costs nothing here",
                 ),
                 node,
             )

@@ -104,6 +104,7 @@ class Session(ABC):
         self.depth = 0
         self.loops = 0
         self.steps = 0
+        self.too_long = False
         self.built = 0
         self.plans: list[Any] = []
         self.gradient_names: dict[Tensor, str] = {}

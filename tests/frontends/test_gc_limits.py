@@ -78,11 +78,11 @@ def test_long_names() -> None:
         ("x: float[N**17]", "power"),
         ("x: float[" + "N*" * 3000 + "1]", "nested too deeply"),
         ("x: float[" + ", ".join(["2"] * 33) + "]", "at most 32 axes"),
-        ("for i in range(10**18):\n    pass", "1000000 steps"),
+        ("for i in range(10**18):\n    pass", "200000 steps"),
         ("for i in range(10**400):\n    pass", "1024 bits"),
         (
             "for i in range(2000):\n    for j in range(2000):\n        pass\nreturn 1",
-            "1000000 steps",
+            "200000 steps",
         ),
         (
             "x: float[" + "+".join(f"a{k}" for k in range(250)) + "]\nreturn x",
@@ -201,5 +201,40 @@ def test_a_loop_and_its_steps_share_places() -> None:
 
 
 def test_limits_are_what_is_promised() -> None:
-    assert gc.MAX_STEPS == 1_000_000
-    assert gc_calls.MAX_NODES == 5_000_000
+    assert gc.MAX_STEPS == 200_000
+    assert gc_calls.MAX_NODES == 500_000
+
+
+@pytest.mark.parametrize("body", ["x = x + 1.0", "c = c + 1", "pass"])
+def test_loops_in_loops_end_with_one_error(
+    body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty to the fifth steps would take hours."""
+    monkeypatch.setattr(gc, "MAX_STEPS", 5000)
+    depth = 5
+    loops = [f"{'    ' * k}for i{k} in range(40):" for k in range(depth)]
+    rest = ["for i in range(3):", "    pass", "z = nothing", "return x"]
+    text = "\n".join(["x: float", "c = 1", *loops, "    " * depth + body, *rest])
+    found = message(text)
+    assert found.count("error:") == 2 and "t.gc:11:5: error: no tensor" in found
+    assert "t.gc:7:27: error: the loops have more than 5000 steps" in found
+    assert "hint: work on whole arrays" in found
+
+
+def test_loops_over_loops_of_definitions_end_with_one_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gc, "MAX_STEPS", 500)
+    found = message(
+        "x: float\ndef f(a):\n    for i in range(300):\n        a = a + 1.0\n    return a\n"
+        "for i in range(100):\n    x = f(x)\ny = f(f(f(x)))\nreturn y"
+    )
+    assert found.count("error:") == 1
+    assert "in f, called at t.gc:7:9" in found
+
+
+def test_statements_of_loops_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gc_calls, "MAX_NODES", 5000)
+    body = "    c = 1\n" * 100
+    found = message(f"x: float\nfor i in range(1000):\n{body}return x")
+    assert found.count("error:") == 1 and "more than 5000 nodes" in found
