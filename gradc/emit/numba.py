@@ -35,6 +35,8 @@ LINALG = {
 MODULES = ("contextlib", "importlib", "os", "pickle", "sys", "threading", "time")
 """What `compiled.py.j2` and `machine_code.py.j2` import when the module is."""
 SINGULAR = "the matrix is singular"
+SAME_ELEMENTS = frozenset({"broadcast", "cast", "copy", "reshape", "transpose"})
+"""Ops whose results have no other elements than their operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +178,25 @@ class NumbaTarget:
             lines.append(f"{glob('_give_back')}({arena})")
         if status:
             lines.append(f"if {status}:")
-            lines.append(f"    raise {glob('_failure')}({name}, {status})")
+            known = self._looked_up(entry, scope, scheduled)
+            raised = f"raise {glob('_failure')}({name}, {status}{known})"
+            lines += layout.statement(raised, 4)
         return lines
+
+    def _looked_up(self, entry: Entry, scope: Scope, scheduled: Scheduled) -> str:
+        """An argument with the indices (where an input has them), the axis and its size, a failure."""
+        if all(f.indices is None for f in scheduled.failures):
+            return ""
+        inputs = {t: scope.inputs[k] for k, t in enumerate(entry.graph.inputs)}
+        texts = []
+        for failure in scheduled.failures:
+            t = failure.indices
+            while t is not None and t.op.name in SAME_ELEMENTS:
+                t = t.inputs[0]
+            given = "None" if t is None else inputs.get(t, "None")
+            size = dim_in(failure.size, scope.sizes)
+            texts.append(f"({given}, {failure.axis}, {size})")
+        return f", ({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
     def _arguments(
         self,

@@ -35,8 +35,8 @@ def evaluate(
     """The values of `tensors`, where `feeds` gives those of inputs (or of any tensors on the way).
 
     Inputs without a value take their default. `sizes` gives the symbols' values; None binds them
-    from the shapes of the inputs fed. Floating-point exceptions are silent. InternalError where
-    an op's value is not of the type that was derived for it.
+    from the shapes of the inputs fed. Floating-point exceptions are silent. ShapeError where a
+    slice needs a longer axis, InternalError where an op's value is not of its derived type.
     """
     bound = dict(sizes if sizes is not None else bind_sizes(tuple(feeds), feeds))
     values: dict[Tensor, Array] = {
@@ -70,6 +70,8 @@ def _node_values(
     op = node.op
     if op.name == "input":
         return (_default(node, sizes),)
+    if op.requires is not None:
+        _check_sizes(node, op.requires(node), sizes)
     if op not in takes_sizes:
         takes_sizes[op] = "sizes" in inspect.signature(op.evaluate).parameters
     arguments = node.attrs.as_dict()
@@ -77,6 +79,18 @@ def _node_values(
         arguments["sizes"] = sizes
     result = op.evaluate(*(values[t] for t in node.inputs), **arguments)
     return result if isinstance(result, tuple) else (result,)
+
+
+def _check_sizes(node: Node, wanted: Sequence[Dim], sizes: dict[str, int]) -> None:
+    """ShapeError where a size that an op needs is not there."""
+    for dim in wanted:
+        if evaluate_dim(dim, sizes) < 0:
+            span = node.place.statement
+            known = ", ".join(f"{s} = {sizes[s]}" for s in symbols_of(dim))
+            raise ShapeError(
+                f"{dim_text(dim)} >= 0, which {span.text.strip() if span else node.op.name} "
+                f"needs: not so with {known}"
+            )
 
 
 def _default(node: Node, sizes: dict[str, int]) -> Array:

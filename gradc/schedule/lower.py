@@ -99,10 +99,16 @@ MODES: dict[str, StoreMode] = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a kernel's status number means: `index` (an index outside its axis) or `linalg`."""
+    """What a kernel's status number means: `index` (an index outside its axis) or `linalg`.
+
+    `indices` are those that are looked up, in axis number `axis` of length `size`.
+    """
 
     kind: str
     node: Node
+    indices: Tensor | None = None
+    axis: int = 0
+    size: Dim = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +194,7 @@ class _Lowering:
         self.input_names: dict[str, Tensor] = {}
         self.constant_names: dict[str, Tensor] = {}
         self.output_names: dict[str, Tensor] = {}
-        self.failures: list[Failure] = []
+        self.failures: dict[Failure, int] = {}
         self.taken: set[str] = set()
         self.counts: dict[str, int] = {}
         self.leaves: dict[Tensor, str] = {}
@@ -695,8 +701,8 @@ class _Lowering:
         sizes = [source.shape[a] for a in unit.node.attrs.axes]
         statements: list[Stmt] = []
         found: list[Expr] = []
-        code = self.failure("index", unit.node)
-        for read, size in zip(unit.reads[1:], sizes, strict=True):
+        given_as = unit.node.inputs[len(unit.node.inputs) - len(sizes) :]
+        for k, (read, size) in enumerate(zip(unit.reads[1:], sizes, strict=True)):
             expr = self.load(unit, read)
             if self.is_inside(read, expr, size):
                 found.append(expr)
@@ -730,7 +736,10 @@ class _Lowering:
                 ),
                 bool_,
             )
-            statements.append(Check(good, code))
+            failure = Failure(
+                "index", unit.node, given_as[k], unit.node.attrs.axes[k], size
+            )
+            statements.append(Check(good, self.failure(failure)))
             self.looked[path, place] = at
             found.append(at)
         return statements, found
@@ -743,12 +752,9 @@ class _Lowering:
             return False
         return bool(read.tensor.shape[read.tensor.attrs.axis] == size)
 
-    def failure(self, kind: str, node: Node) -> int:
-        for k, known in enumerate(self.failures):
-            if known.node is node and known.kind == kind:
-                return k + 1
-        self.failures.append(Failure(kind, node))
-        return len(self.failures)
+    def failure(self, failure: Failure) -> int:
+        """The status number of a failure."""
+        return self.failures.setdefault(failure, len(self.failures) + 1)
 
     def gather(self, unit: Unit) -> tuple[list[Stmt], Expr]:
         statements, found = self.looked_up(unit)
@@ -766,7 +772,7 @@ class _Lowering:
         outs = [self.view(unit, unit.out, unit.store)]
         outs += [self.view(unit, t, store) for t, store in unit.more]
         fails = unit.node.op.name in ("cholesky", "solve_triangular", "solve", "inv")
-        code = self.failure("linalg", unit.node) if fails else 0
+        code = self.failure(Failure("linalg", unit.node)) if fails else 0
 
         def workspace(dtype: DType, dims: tuple[Dim, ...], name: str) -> View:
             fresh = self.fresh(name)

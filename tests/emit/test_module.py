@@ -390,6 +390,24 @@ def test_a_size_that_a_slice_rules_out_names_the_statement(target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_indices_that_are_outside_are_told(target):
+    module = gradc.compile(
+        "x: float[N, M]\nk: int[K]\nl: int32[K]\ns: float[K]\n"
+        "y = x[k, l.reshape(K, 1)[:, 0]]\nz = x[:, 0][k * 2]\nreturn y, z",
+        target=target,
+    )
+    x, s = np.ones((3, 2)), np.ones(2)
+    for k, l, text in (
+        ([0, 3], [0, 0], "y = .*index 3 is out of bounds for axis 0 with size 3"),
+        ([0, 1], [0, -3], "y = .*ind.* is out of bounds for axis 1 with size 2"),
+        ([0, 2], [0, 1], "z = .*ind.* is out of bounds for axis 0 with size 3"),
+    ):
+        with pytest.raises(IndexError, match=text):
+            module.run(x, k, l, s)
+    assert module.run(x, [], [], s[:0])[0].shape == (0,)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_dimensions_are_found_and_checked(target):
     module = gradc.compile(
         "x: float[2 * N + 1]\ny: float[3 * M]\nz: float[K, 2]\nassert K == M + N\n"
@@ -443,6 +461,21 @@ def test_out_may_be_an_input_or_overlap_one(logistic):
     strided = np.zeros((3, 2))
     logistic.value_and_gradients(**inputs_of(logistic), out=(None, (strided[:, 0],)))
     np.testing.assert_allclose(strided[:, 0], wanted)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_out_of_several_results(target):
+    module = gradc.compile(
+        "x: float[N]\ny, z, s = x[:2] * 2.0, x * 3.0, sum(x)\nreturn y, z, s",
+        target=target,
+    )
+    x, memory = np.arange(3.0), np.zeros(6)
+    with pytest.raises(ValueError, match="out: y and z share memory"):
+        module.run(x, out=(memory[:2], memory[:3], None))
+    with pytest.raises(TypeError, match="out: s: expected an array .*, got a scalar"):
+        module.run(x, out=module.run(x))
+    module.run(x, out=(memory[:4:2], memory[1::2], None))
+    np.testing.assert_array_equal(memory, [0, 0, 2, 3, 0, 6])
 
 
 @pytest.mark.parametrize(

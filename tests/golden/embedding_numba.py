@@ -153,7 +153,7 @@ def run(
         )
     status = _kernel("_run", (V, B, table_, ids_, scale_, _K1, total, energy))
     if status:
-        raise _failure("_run", status)
+        raise _failure("_run", status, ((ids_, 0, V),))
     if out is not None:
         given = _flat(out, (2,))
         results = _delivered(given, [total[()], energy])
@@ -200,7 +200,7 @@ def value_and_gradients(
         (V, B, table_, ids_, scale_, _K1, total, table_bar, scale_bar),
     )
     if status:
-        raise _failure("_value_and_gradients", status)
+        raise _failure("_value_and_gradients", status, ((ids_, 0, V),))
     if grad_ys is not None:
         (seed,) = _seeds(grad_ys, (("total", np.float32, ()),))
         table_bar = _scaled(table_bar, seed)
@@ -249,7 +249,7 @@ def forward(
         "_forward", (V, B, table_, ids_, scale_, _K1, total, residual_0, residual_1)
     )
     if status:
-        raise _failure("_forward", status)
+        raise _failure("_forward", status, ((ids_, 0, V),))
     if out is not None:
         given = _flat(out, (1, 2), 4)
         results = _delivered(given, [total[()], residual_0, residual_1])
@@ -313,7 +313,7 @@ def backward(
         ),
     )
     if status:
-        raise _failure("_backward", status)
+        raise _failure("_backward", status, ((ids_, 0, V),))
     if out is not None:
         given = _flat(out, (3,))
         results = _delivered(given, [table_bar, scale_bar[()], None])
@@ -578,7 +578,6 @@ _FAILURES: dict[str, list[tuple[str, str]]] = {
     ],
     "_value_and_gradients": [
         ("index", "rows = table[ids] - centre"),
-        ("index", "rows = table[ids] - centre"),
     ],
     "_forward": [
         ("index", "rows = table[ids] - centre"),
@@ -589,11 +588,16 @@ _FAILURES: dict[str, list[tuple[str, str]]] = {
 }
 
 
-def _failure(name: str, status: int) -> Exception:
-    """The error that a kernel's status stands for."""
+def _failure(name: str, status: int, looked_up: Any = ()) -> Exception:
+    """The error that a kernel's status stands for; `looked_up` are indices, axis and size."""
     kind, statement = _FAILURES[name][status - 1]
     if kind == "index":
-        return IndexError(f"{statement}: an index is outside its axis")
+        given, axis, size = looked_up[status - 1]
+        indices = np.ravel(() if given is None else given)
+        wrong = indices[(indices < -size) | (indices >= size)].tolist()
+        which = f"index {wrong[0]}" if wrong else "an index"
+        place = f"out of bounds for axis {axis} with size {size}"
+        return IndexError(f"{statement}: {which} is {place}")
     return np.linalg.LinAlgError(f"{statement}: {kind}")
 
 
@@ -868,6 +872,8 @@ def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
 
 def _holds(array: Any, dtype: np.dtype[Any]) -> bool:
     """Whether Python's numbers keep their values in this dtype; floats may be rounded."""
+    if not array.size:
+        return True
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         return False
     if array.dtype.kind in "fc":
@@ -942,6 +948,7 @@ def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
 
 def _checked(out: list[Any], wanted: Any) -> None:
     """Check the arrays of `out` against the results' (name, dtype, shape), None for a None."""
+    before: list[tuple[str, Any]] = []
     for array, want in zip(out, wanted, strict=True):
         if array is None:
             continue
@@ -950,12 +957,18 @@ def _checked(out: list[Any], wanted: Any) -> None:
         name, dtype, shape = want
         if not isinstance(array, np.ndarray) or array.dtype != dtype:
             got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+            if isinstance(array, np.generic):
+                got = "a scalar, in whose place stands None"
             expected = f"an array of {np.dtype(dtype)}"
             raise TypeError(f"out: {name}: expected {expected}, got {got}")
         if array.shape != shape:
             raise ValueError(f"out: {name}: expected shape {shape}, got {array.shape}")
         if not array.flags.writeable:
             raise ValueError(f"out: {name}: the array is read-only")
+        for other, earlier in before:
+            if np.may_share_memory(array, earlier, max_work=1000):
+                raise ValueError(f"out: {other} and {name} share memory")
+        before.append((name, array))
 
 
 def _places(out: list[Any], wanted: Any, inputs: tuple[Any, ...]) -> list[Any]:
@@ -974,8 +987,6 @@ def _places(out: list[Any], wanted: Any, inputs: tuple[Any, ...]) -> list[Any]:
             places.append(np.empty(want[2], want[1]))
         else:
             places.append(array)
-        if array is not None:
-            used.append(array)
     return places
 
 

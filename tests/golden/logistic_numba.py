@@ -1060,6 +1060,8 @@ def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
 
 def _holds(array: Any, dtype: np.dtype[Any]) -> bool:
     """Whether Python's numbers keep their values in this dtype; floats may be rounded."""
+    if not array.size:
+        return True
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         return False
     if array.dtype.kind in "fc":
@@ -1134,6 +1136,7 @@ def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
 
 def _checked(out: list[Any], wanted: Any) -> None:
     """Check the arrays of `out` against the results' (name, dtype, shape), None for a None."""
+    before: list[tuple[str, Any]] = []
     for array, want in zip(out, wanted, strict=True):
         if array is None:
             continue
@@ -1142,12 +1145,18 @@ def _checked(out: list[Any], wanted: Any) -> None:
         name, dtype, shape = want
         if not isinstance(array, np.ndarray) or array.dtype != dtype:
             got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+            if isinstance(array, np.generic):
+                got = "a scalar, in whose place stands None"
             expected = f"an array of {np.dtype(dtype)}"
             raise TypeError(f"out: {name}: expected {expected}, got {got}")
         if array.shape != shape:
             raise ValueError(f"out: {name}: expected shape {shape}, got {array.shape}")
         if not array.flags.writeable:
             raise ValueError(f"out: {name}: the array is read-only")
+        for other, earlier in before:
+            if np.may_share_memory(array, earlier, max_work=1000):
+                raise ValueError(f"out: {other} and {name} share memory")
+        before.append((name, array))
 
 
 def _places(out: list[Any], wanted: Any, inputs: tuple[Any, ...]) -> list[Any]:
@@ -1166,8 +1175,6 @@ def _places(out: list[Any], wanted: Any, inputs: tuple[Any, ...]) -> list[Any]:
             places.append(np.empty(want[2], want[1]))
         else:
             places.append(array)
-        if array is not None:
-            used.append(array)
     return places
 
 

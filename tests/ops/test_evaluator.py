@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import gradc.ops  # noqa: F401  (enters all ops)
+import gradc
 from gradc.errors import GradcError, InternalError, ShapeError
 from gradc.graph import Data
 from gradc.ops.basic import copy, input_
@@ -135,3 +135,12 @@ def test_operators_of_tensors():
         [-2, 2],
         [2, 2],
     ]
+
+
+@pytest.mark.parametrize("text", ["x[2:]", "x[:2]", "roll(x, 2)", "max(x[1:])"])
+def test_an_axis_that_is_too_short(text):
+    graph = gradc.parse(f"x: float[N]\ny = {text}\nreturn y")
+    (y,) = (o.tensor for o in graph.outputs)
+    with pytest.raises(ShapeError, match=r"needs: not so with N = 1 ") as caught:
+        evaluate([y], {graph.inputs[0]: [1.0]})
+    assert f">= 0, which y = {text} needs" in caught.value.message
