@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gradc.cli.files import check_output, write_file
+from gradc.cli.files import check_output, write_files
 from gradc.cli.options import (
     compile_options,
     complete_files,
@@ -91,19 +93,23 @@ def command(
     if check:
         stale = [p for p, content in files.items() if not _holds(p, content)]
         if stale:
+            found = "missing"
+            if stale[-1].exists():
+                why = _reasons(path, emitted.source, file, made.graph.files)
+                found = f"stale: {why}" if stale[-1] == path else "stale"
             raise GradcError(
-                f"{stale[-1]} is {'stale' if stale[-1].exists() else 'missing'}",
+                f"{stale[-1]} is {found}",
                 code="stale",
                 hint=f"make it again: {_again(file, output, options.arguments())}",
             )
     else:
         _protect_data(path, [p for p in files if p != path])
-        for p, content in files.items():
-            write_file(p, content)
         if depfile is not None:
             loaded = [os.path.join(os.path.dirname(file), f) for f in made.graph.files]
             rule = f"{_escaped(output)}: {' '.join(map(_escaped, [file, *loaded]))}\n"
-            write_file(Path(depfile), os.fsencode(rule))
+            write_files({**files, Path(depfile): os.fsencode(rule)})
+        else:
+            write_files(files)
     if as_json:
         written = [*map(str, files), *([depfile] if depfile is not None else [])]
         print_json({"source": file, "files": written})
@@ -142,6 +148,40 @@ def _holds(path: Path, content: bytes) -> bool:
     return found == content or (
         path.suffix != ".npz" and found.replace(b"\r\n", b"\n") == content
     )
+
+
+def _reasons(path: Path, new: str, file: str, loaded: Sequence[str]) -> str:
+    """Why a module is stale: the graph, gradc or an option is another, or the text itself."""
+    text = path.read_bytes().decode("utf-8", "replace").replace("\r\n", "\n")
+    old, now = _made(text), _made(new)
+    if not old:
+        return "gradc did not write it"
+    reasons = []
+    if old.get("hash") != now["hash"]:
+        reasons.append(f"{file} has changed")
+    if old.get("version") != now["version"]:
+        reasons.append(
+            f"gradc {old.get('version')} made it, and this is {now['version']}"
+        )
+    if old.get("options") != now["options"]:
+        reasons.append("it was made with other options")
+    if reasons:
+        return "; ".join(reasons)
+    changed = [f"{' or '.join(loaded)} has changed"] if loaded else []
+    build = f"another build of gradc {now['version']} made it"
+    return ", or ".join([*changed, "its text was edited", build])
+
+
+def _made(text: str) -> dict[str, Any]:
+    """The table GRADC of an emitted module; empty where there is none."""
+    found = re.search(
+        r"^GRADC: dict\[str, Any\] = (\{.*?^\})", text, re.MULTILINE | re.DOTALL
+    )
+    try:
+        made = ast.literal_eval(found[1]) if found else {}
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        made = {}
+    return made if isinstance(made, dict) else {}
 
 
 def _protect_data(module: Path, files: list[Path]) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from gradc.cli.report import UsageProblem
 from gradc.errors import SourceError
 
-__all__ = ["check_output", "write_file"]
+__all__ = ["check_output", "write_file", "write_files"]
 
 
 def check_output(path: Path, source: str = "") -> None:
@@ -28,24 +29,40 @@ def check_output(path: Path, source: str = "") -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file so that others see the old content or the new, never a part.
+    """Write a file so that others see the old content or the new, never a part."""
+    write_files({path: content})
 
-    A link stays a link, and the file keeps its mode. SourceError where it can't be written.
+
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Write files so that others see the old content or the new, never a part.
+
+    All are written beside their places before the first takes its own. A link stays a link, and a
+    file keeps its mode. SourceError where one can't be written.
     """
+    made: list[tuple[str, Path]] = []
+    path = Path()
     try:
-        if path.exists() and not path.is_file():  # a pipe or a device
-            path.write_bytes(content)
-            return
-        _replace(Path(os.path.realpath(path)), content)
+        for path, content in files.items():
+            if path.exists() and not path.is_file():  # a pipe or a device
+                path.write_bytes(content)
+            else:
+                _stage(Path(os.path.realpath(path)), content, made)
+        while made:
+            os.replace(*made[0])
+            del made[0]
     except BrokenPipeError:
         raise
     except OSError as error:
         raise SourceError(
             f"{path}: can't be written: {error.strerror or error}", code="bad-output"
         ) from None
+    finally:
+        for name, _ in made:
+            os.unlink(name)
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _stage(path: Path, content: bytes, made: list[tuple[str, Path]]) -> None:
+    """Write a new file beside `path`, with its mode, and enter it."""
     if path.exists():
         mode = stat.S_IMODE(path.stat().st_mode)
     else:
@@ -53,13 +70,9 @@ def _replace(path: Path, content: bytes) -> None:
         os.umask(umask)
         mode = 0o666 & ~umask
     handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, mode)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    made.append((name, path))
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.chmod(name, mode)

@@ -16,7 +16,7 @@ import pytest
 from shell import SQUARES, Shell
 
 import gradc as package
-from gradc.cli.files import write_file
+from gradc.cli.files import write_file, write_files
 from gradc.errors import SourceError
 
 LARGE = """\
@@ -39,24 +39,6 @@ def test_standard_output(gradc: Shell, folder: Path) -> None:
     assert done.status == 0
     assert done.out == package.emit("squares.gc", target="numpy")
     assert sorted(os.listdir(folder)) == ["squares.gc"]
-
-
-def test_the_same_bytes_under_another_hash_seed(folder: Path) -> None:
-    texts = {
-        subprocess.run(
-            [sys.executable, "-m", "gradc", "compile", "squares.gc", "-o", "-"],
-            check=True,
-            capture_output=True,
-            env={
-                **os.environ,
-                "PYTHONHASHSEED": seed,
-                "PYTHONPATH": str(Path(package.__file__).parent.parent),
-            },
-            cwd=folder,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(texts) == 1
 
 
 def test_the_header_tells_the_command_again(gradc: Shell, folder: Path) -> None:
@@ -109,13 +91,110 @@ def test_check_fails_for_a_stale_one_and_writes_nothing(
     done = gradc("compile", "squares.gc", "-o", "a.py", "--check", "--opt", "0")
     assert done.status == 1
     assert done.err == (
-        "error: a.py is stale [stale]\n"
+        "error: a.py is stale: gradc did not write it [stale]\n"
         "  hint: make it again: gradc compile squares.gc -o a.py --opt 0\n"
     )
     assert (folder / "a.py").read_text() == "old\n"
     done = gradc("compile", "squares.gc", "-o", "b.py", "--check")
     assert done.status == 1 and done.err.startswith("error: b.py is missing [stale]\n")
     assert not (folder / "b.py").exists()
+
+
+EDITED = "its text was edited, or another build of gradc 0.1.0 made it"
+
+
+@pytest.mark.parametrize(
+    ("source", "module", "options", "why"),
+    [
+        (("**2", "**3"), ("", ""), [], "squares.gc has changed"),
+        (
+            ("", ""),
+            ('"version": "0.1.0"', '"version": "0.0.9"'),
+            [],
+            "gradc 0.0.9 made it, and this is 0.1.0",
+        ),
+        (
+            ("**2", "**3"),
+            ('"version": "0.1.0"', '"version": "0.0.9"'),
+            ["--xs", "x"],
+            (
+                "squares.gc has changed; gradc 0.0.9 made it, and this is 0.1.0; it was made "
+                "with other options"
+            ),
+        ),
+        (("", ""), ("", ""), ["--opt", "0"], "it was made with other options"),
+        (("", ""), ("x**2", "x**3"), [], EDITED),
+        (("", ""), ("import numpy", "import  numpy"), [], EDITED),
+        (("", ""), ("GRADC: ", "GRADS: "), [], "gradc did not write it"),
+        (("", ""), ('"version": "0.1.0"', '"version": open()'), [], "gradc did not"),
+    ],
+)
+def test_check_tells_what_has_changed(
+    gradc: Shell,
+    folder: Path,
+    source: tuple[str, str],
+    module: tuple[str, str],
+    options: list[str],
+    why: str,
+) -> None:
+    gradc("compile", "squares.gc", "-o", "a.py", "--target", "numpy")
+    for name, (old, new) in (("squares.gc", source), ("a.py", module)):
+        text = (folder / name).read_text().replace(old, new)
+        (folder / name).write_bytes(text.replace("\n", "\r\n").encode())
+    check = ["compile", "squares.gc", "-o", "a.py", "--target", "numpy", "--check"]
+    done = gradc(*check, *options)
+    assert done.status == 1
+    assert done.err.startswith(f"error: a.py is stale: {why}")
+
+
+def test_check_names_the_data_that_may_have_changed(gradc: Shell, folder: Path) -> None:
+    np.save(folder / "k.npy", np.ones(3))
+    (folder / "m.gc").write_text('x: float[3]\nreturn x * load("k.npy")\n')
+    compile_ = ["compile", "m.gc", "-o", "m.py", "--target", "numpy"]
+    assert gradc(*compile_).status == 0
+    assert gradc(*compile_, "--check").status == 0
+    np.save(folder / "k.npy", np.zeros(3))
+    assert gradc(*compile_, "--check").err.startswith(
+        f"error: m.py is stale: k.npy has changed, or {EDITED} [stale]\n"
+    )
+
+
+def test_other_surroundings_give_the_same_bytes(folder: Path) -> None:
+    """Another folder, hash seed, locale, time zone, encoding, width of the terminal."""
+    other = folder / "été"
+    other.mkdir()
+    shutil.copy(folder / "squares.gc", other)
+    texts = set()
+    for where, path, variables in (
+        (folder, "squares.gc", {"PYTHONHASHSEED": "1", "TZ": "UTC", "LC_ALL": "C"}),
+        (
+            other,
+            "../squares.gc",
+            {
+                "PYTHONHASHSEED": "2",
+                "TZ": "Asia/Kolkata",
+                "LC_ALL": "tr_TR.UTF-8",
+                "LANG": "de_DE.UTF-8",
+                "PYTHONUTF8": "0",
+                "PYTHONOPTIMIZE": "2",
+                "COLUMNS": "20",
+                "HOME": str(other),
+            },
+        ),
+        (other, str(other / "squares.gc"), {"PYTHONHASHSEED": "3"}),
+    ):
+        subprocess.run(
+            [sys.executable, "-m", "gradc", "compile", path, "-o", "a.py"],
+            check=True,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(Path(package.__file__).parent.parent),
+                **variables,
+            },
+            cwd=where,
+        )
+        texts.add((where / "a.py").read_bytes())
+    assert len(texts) == 1
 
 
 # --------------------------------------------------------------------------- output
@@ -195,6 +274,25 @@ def test_an_interrupted_write_leaves_the_old_file_whole(
         write_file(path, b"new\n")
     assert path.read_text() == "old\n"
     assert sorted(os.listdir(folder)) == ["a.py", "squares.gc"]
+
+
+def test_all_files_of_a_module_are_written_before_one_takes_its_place(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.npz", "a.py"):
+        (folder / name).write_text("old\n")
+    written = []
+
+    def fsync(handle: int) -> None:
+        written.append(handle)
+        if len(written) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(SourceError, match="a.py: can't be written: No space left"):
+        write_files({folder / "a.npz": b"new\n", folder / "a.py": b"new\n"})
+    assert {(folder / name).read_text() for name in ("a.npz", "a.py")} == {"old\n"}
+    assert sorted(os.listdir(folder)) == ["a.npz", "a.py", "squares.gc"]
 
 
 def test_a_full_disk_leaves_the_old_file_whole(
