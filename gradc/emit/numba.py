@@ -179,8 +179,7 @@ class NumbaTarget:
         if status:
             lines.append(f"if {status}:")
             known = self._looked_up(entry, scope, scheduled)
-            raised = f"raise {glob('_failure')}({name}, {status}{known})"
-            lines += layout.statement(raised, 4)
+            lines.append(f"    raise {glob('_failure')}({name}, {status}{known})")
         return lines
 
     def _looked_up(self, entry: Entry, scope: Scope, scheduled: Scheduled) -> str:
