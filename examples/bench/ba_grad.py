@@ -27,7 +27,7 @@ To make it again:
     s = sum(uv**2, axis=1, keepdims=True)
     e = w[:, None] * (uv * (1 + k[:, :1] * s + k[:, 1:] * s**2) * f + u0 - feat)
 
-run: 370 * P flops, 88 * C + 24 * M + 288 * P bytes moved, 20480 bytes of memory beyond
+run: 367 * P flops, 88 * C + 24 * M + 288 * P bytes moved, 20480 bytes of memory beyond
 the results.
 """
 
@@ -196,7 +196,7 @@ def run(
     )
     _give_back(arena)
     if status:
-        raise _failure("_run", status)
+        raise _failure("_run", status, ((ci_, 0, C), (pi_, 0, M)))
     if out is not None:
         given = _flat(out, (7,))
         results = _delivered(
@@ -320,7 +320,7 @@ def _run(
         far = False
         for i in range(rows):
             c_6 = arena[cams_6 + i]
-            t = _pull(w_block[i], c_6)
+            t = w_block[i] * c_6
             v_0 = arena[X_0 + i] - arena[cams_3 + i]
             c_0 = arena[cams_0 + i]
             c_1 = arena[cams_1 + i]
@@ -349,7 +349,7 @@ def _run(
             uv_1 = (v_1 * t7 + t38 * t12 + t41 * t21) / y_2
             s_0 = uv_0 * uv_0 + uv_1 * uv_1
             t44 = 2.0 * s_0
-            s_bar_0 = _pull(t31, c_9) + _pull(_pull(t31, c_10), t44)
+            s_bar_0 = t31 * c_9 + _pull(t31 * c_10, t44)
             t46 = 2.0 * uv_0
             t50 = s_0 * s_0
             t52 = 1.0 + c_9 * s_0 + c_10 * t50
@@ -363,173 +363,128 @@ def _run(
             t60 = -(uv_0 / y_2)
             t63 = -(uv_1 / y_2)
             y_bar_2 = _pull(uv_bar_0, t60) + _pull(uv_bar_1, t63)
-            t67 = -t12
-            t68 = _pull(
-                _pull(y_bar_0, v_0) + _pull(y_bar_1, v_1) + _pull(y_bar_2, v_2), t67
-            )
-            t69 = _pull(y_bar_1, t12)
-            t70 = -t69
-            t72 = _pull(y_bar_2, t12)
-            t75 = _pull(y_bar_0, t21)
-            t77 = _pull(y_bar_1, t21)
-            t80 = _pull(y_bar_2, t21)
+            t67 = (y_bar_0 * v_0 + y_bar_1 * v_1 + y_bar_2 * v_2) * t12
+            t69 = y_bar_1 * t12
+            t72 = y_bar_2 * t12
+            t75 = y_bar_0 * t21
+            t77 = y_bar_1 * t21
+            t80 = y_bar_2 * t21
             t82 = _pull(t75, a_0) + _pull(t77, a_1) + _pull(t80, a_2)
-            a_bar_0 = (
-                _pull(t70, v_2) + _pull(t72, v_1) + _pull(t82, v_0) + _pull(t75, t19)
-            )
+            a_bar_0 = t72 * v_1 - t69 * v_2 + t82 * v_0 + _pull(t75, t19)
             t86 = -(a_0 / theta_0)
-            t88 = _pull(y_bar_0, t12)
-            t90 = -t72
-            a_bar_1 = (
-                _pull(t88, v_2) + _pull(t90, v_0) + _pull(t82, v_1) + _pull(t77, t19)
-            )
+            t88 = y_bar_0 * t12
+            a_bar_1 = t88 * v_2 - t72 * v_0 + t82 * v_1 + _pull(t77, t19)
             t96 = -(a_1 / theta_0)
-            t99 = -t88
-            a_bar_2 = (
-                _pull(t99, v_1) + _pull(t69, v_0) + _pull(t82, v_2) + _pull(t80, t19)
-            )
+            a_bar_2 = t69 * v_0 - t88 * v_1 + t82 * v_2 + _pull(t80, t19)
             t106 = -(a_2 / theta_0)
-            t114 = _pull(
-                _pull(y_bar_0, t11) + _pull(y_bar_1, t38) + _pull(y_bar_2, t26), t7
-            )
-            t121 = _pull(
-                -(_pull(y_bar_0, t20) + _pull(y_bar_1, t41) + _pull(y_bar_2, t29)), t67
-            )
+            t114 = (
+                _pull(y_bar_0, t11) + _pull(y_bar_1, t38) + _pull(y_bar_2, t26)
+            ) * t7
+            t120 = (
+                _pull(y_bar_0, t20) + _pull(y_bar_1, t41) + _pull(y_bar_2, t29)
+            ) * t12
             theta_bar_0 = (
-                t68
-                + (_pull(a_bar_0, t86) + _pull(a_bar_1, t96) + _pull(a_bar_2, t106))
+                _pull(a_bar_0, t86)
+                + _pull(a_bar_1, t96)
+                + _pull(a_bar_2, t106)
+                - t67
                 + t114
-                + t121
+                + t120
             )
-            t123 = 1.0 / theta_0
-            t124 = 0.0 if theta_0 == 0.0 else t123
-            t125 = _pull(theta_bar_0, t124)
+            t122 = 1.0 / theta_0
+            t123 = 0.0 if theta_0 == 0.0 else t122
+            t124 = _pull(theta_bar_0, t123)
             v_bar_0 = (
-                _pull(y_bar_0, t7)
-                + (_pull(t69, a_2) + _pull(t90, a_1))
-                + _pull(t82, a_0)
+                y_bar_0 * t7 + (_pull(t69, a_2) + _pull(-t72, a_1)) + _pull(t82, a_0)
             )
             v_bar_1 = (
-                _pull(y_bar_1, t7)
-                + (_pull(t99, a_2) + _pull(t72, a_0))
-                + _pull(t82, a_1)
+                y_bar_1 * t7 + (_pull(-t88, a_2) + _pull(t72, a_0)) + _pull(t82, a_1)
             )
             v_bar_2 = (
-                _pull(y_bar_2, t7)
-                + (_pull(t88, a_1) + _pull(t70, a_0))
-                + _pull(t82, a_2)
+                y_bar_2 * t7 + (_pull(t88, a_1) + _pull(-t69, a_0)) + _pull(t82, a_2)
             )
-            t147 = uv_0 * t52
-            t150 = _pull(t, uv_1)
-            s_bar_0_2 = _pull(t150, c_9) + _pull(_pull(t150, c_10), t44)
+            t149 = uv_0 * t52
+            t152 = _pull(t, uv_1)
+            s_bar_0_2 = t152 * c_9 + _pull(t152 * c_10, t44)
             uv_bar_0_2 = _pull(s_bar_0_2, t46)
             y_bar_0_2 = _pull(uv_bar_0_2, t54)
             uv_bar_1_2 = _pull(s_bar_0_2, t56) + t53
             y_bar_1_2 = _pull(uv_bar_1_2, t54)
             y_bar_2_2 = _pull(uv_bar_0_2, t60) + _pull(uv_bar_1_2, t63)
-            t162 = _pull(
-                _pull(y_bar_0_2, v_0) + _pull(y_bar_1_2, v_1) + _pull(y_bar_2_2, v_2),
-                t67,
-            )
-            t163 = _pull(y_bar_1_2, t12)
-            t164 = -t163
-            t166 = _pull(y_bar_2_2, t12)
-            t169 = _pull(y_bar_0_2, t21)
-            t171 = _pull(y_bar_1_2, t21)
-            t174 = _pull(y_bar_2_2, t21)
-            t176 = _pull(t169, a_0) + _pull(t171, a_1) + _pull(t174, a_2)
-            a_bar_0_2 = (
-                _pull(t164, v_2)
-                + _pull(t166, v_1)
-                + _pull(t176, v_0)
-                + _pull(t169, t19)
-            )
-            t180 = _pull(y_bar_0_2, t12)
-            t182 = -t166
-            a_bar_1_2 = (
-                _pull(t180, v_2)
-                + _pull(t182, v_0)
-                + _pull(t176, v_1)
-                + _pull(t171, t19)
-            )
-            t189 = -t180
-            a_bar_2_2 = (
-                _pull(t189, v_1)
-                + _pull(t163, v_0)
-                + _pull(t176, v_2)
-                + _pull(t174, t19)
-            )
-            t202 = _pull(
-                _pull(y_bar_0_2, t11) + _pull(y_bar_1_2, t38) + _pull(y_bar_2_2, t26),
-                t7,
-            )
-            t209 = _pull(
-                -(
-                    _pull(y_bar_0_2, t20)
-                    + _pull(y_bar_1_2, t41)
-                    + _pull(y_bar_2_2, t29)
-                ),
-                t67,
-            )
+            t164 = (y_bar_0_2 * v_0 + y_bar_1_2 * v_1 + y_bar_2_2 * v_2) * t12
+            t166 = y_bar_1_2 * t12
+            t169 = y_bar_2_2 * t12
+            t172 = y_bar_0_2 * t21
+            t174 = y_bar_1_2 * t21
+            t177 = y_bar_2_2 * t21
+            t179 = _pull(t172, a_0) + _pull(t174, a_1) + _pull(t177, a_2)
+            a_bar_0_2 = t169 * v_1 - t166 * v_2 + t179 * v_0 + _pull(t172, t19)
+            t183 = y_bar_0_2 * t12
+            a_bar_1_2 = t183 * v_2 - t169 * v_0 + t179 * v_1 + _pull(t174, t19)
+            a_bar_2_2 = t166 * v_0 - t183 * v_1 + t179 * v_2 + _pull(t177, t19)
+            t205 = (
+                _pull(y_bar_0_2, t11) + _pull(y_bar_1_2, t38) + _pull(y_bar_2_2, t26)
+            ) * t7
+            t211 = (
+                _pull(y_bar_0_2, t20) + _pull(y_bar_1_2, t41) + _pull(y_bar_2_2, t29)
+            ) * t12
             theta_bar_0_2 = (
-                t162
-                + (
-                    _pull(a_bar_0_2, t86)
-                    + _pull(a_bar_1_2, t96)
-                    + _pull(a_bar_2_2, t106)
-                )
-                + t202
-                + t209
+                _pull(a_bar_0_2, t86)
+                + _pull(a_bar_1_2, t96)
+                + _pull(a_bar_2_2, t106)
+                - t164
+                + t205
+                + t211
             )
-            t210 = _pull(theta_bar_0_2, t124)
+            t212 = _pull(theta_bar_0_2, t123)
             v_bar_0_2 = (
-                _pull(y_bar_0_2, t7)
-                + (_pull(t163, a_2) + _pull(t182, a_1))
-                + _pull(t176, a_0)
+                y_bar_0_2 * t7
+                + (_pull(t166, a_2) + _pull(-t169, a_1))
+                + _pull(t179, a_0)
             )
             v_bar_1_2 = (
-                _pull(y_bar_1_2, t7)
-                + (_pull(t189, a_2) + _pull(t166, a_0))
-                + _pull(t176, a_1)
+                y_bar_1_2 * t7
+                + (_pull(-t183, a_2) + _pull(t169, a_0))
+                + _pull(t179, a_1)
             )
             v_bar_2_2 = (
-                _pull(y_bar_2_2, t7)
-                + (_pull(t180, a_1) + _pull(t164, a_0))
-                + _pull(t176, a_2)
+                y_bar_2_2 * t7
+                + (_pull(t183, a_1) + _pull(-t166, a_0))
+                + _pull(t179, a_2)
             )
-            t232 = uv_1 * t52
-            arena[c_bar_0 + i] = _pull(t125, c_0) + _pull(a_bar_0, t123)
-            arena[c_bar_1 + i] = _pull(t125, c_1) + _pull(a_bar_1, t123)
-            arena[c_bar_2 + i] = _pull(t125, c_2) + _pull(a_bar_2, t123)
+            t237 = uv_1 * t52
+            arena[c_bar_0 + i] = _pull(t124, c_0) + _pull(a_bar_0, t122)
+            arena[c_bar_1 + i] = _pull(t124, c_1) + _pull(a_bar_1, t122)
+            arena[c_bar_2 + i] = _pull(t124, c_2) + _pull(a_bar_2, t122)
             arena[c_bar_3 + i] = -v_bar_0
             arena[c_bar_4 + i] = -v_bar_1
             arena[c_bar_5 + i] = -v_bar_2
-            arena[c_bar_6 + i] = _pull(w_block[i], t147)
+            arena[c_bar_6 + i] = _pull(w_block[i], t149)
             arena[c_bar_9 + i] = _pull(t31, s_0)
             arena[c_bar_10 + i] = _pull(t31, t50)
             arena[v_bar_0_3 + i] = v_bar_0
             arena[v_bar_1_3 + i] = v_bar_1
             arena[v_bar_2_3 + i] = v_bar_2
-            w_bar_block[i] = t147 * c_6 + arena[cams_7 + i] - arena[feat_0 + i]
-            arena[c_bar2_0 + i] = _pull(t210, c_0) + _pull(a_bar_0_2, t123)
-            arena[c_bar2_1 + i] = _pull(t210, c_1) + _pull(a_bar_1_2, t123)
-            arena[c_bar2_2 + i] = _pull(t210, c_2) + _pull(a_bar_2_2, t123)
+            w_bar_block[i] = t149 * c_6 + arena[cams_7 + i] - arena[feat_0 + i]
+            arena[c_bar2_0 + i] = _pull(t212, c_0) + _pull(a_bar_0_2, t122)
+            arena[c_bar2_1 + i] = _pull(t212, c_1) + _pull(a_bar_1_2, t122)
+            arena[c_bar2_2 + i] = _pull(t212, c_2) + _pull(a_bar_2_2, t122)
             arena[c_bar2_3 + i] = -v_bar_0_2
             arena[c_bar2_4 + i] = -v_bar_1_2
             arena[c_bar2_5 + i] = -v_bar_2_2
-            arena[c_bar2_6 + i] = _pull(w_block[i], t232)
-            arena[c_bar2_9 + i] = _pull(t150, s_0)
-            arena[c_bar2_10 + i] = _pull(t150, t50)
+            arena[c_bar2_6 + i] = _pull(w_block[i], t237)
+            arena[c_bar2_9 + i] = _pull(t152, s_0)
+            arena[c_bar2_10 + i] = _pull(t152, t50)
             arena[v_bar2_0 + i] = v_bar_0_2
             arena[v_bar2_1 + i] = v_bar_1_2
             arena[v_bar2_2 + i] = v_bar_2_2
-            w_bar2_block[i] = t232 * c_6 + arena[cams_8 + i] - arena[feat_1 + i]
+            w_bar2_block[i] = t237 * c_6 + arena[cams_8 + i] - arena[feat_1 + i]
             w_bar3_block[i] = -(2.0 * w_block[i])
             far |= abs(theta_0) > 1e6
         if far:
             for i in range(rows):
                 c_6 = arena[cams_6 + i]
-                t = _pull(w_block[i], c_6)
+                t = w_block[i] * c_6
                 v_0 = arena[X_0 + i] - arena[cams_3 + i]
                 c_0 = arena[cams_0 + i]
                 c_1 = arena[cams_1 + i]
@@ -558,7 +513,7 @@ def _run(
                 uv_1 = (v_1 * t7 + t38 * t12 + t41 * t21) / y_2
                 s_0 = uv_0 * uv_0 + uv_1 * uv_1
                 t44 = 2.0 * s_0
-                s_bar_0 = _pull(t31, c_9) + _pull(_pull(t31, c_10), t44)
+                s_bar_0 = t31 * c_9 + _pull(t31 * c_10, t44)
                 t46 = 2.0 * uv_0
                 t50 = s_0 * s_0
                 t52 = 1.0 + c_9 * s_0 + c_10 * t50
@@ -572,181 +527,132 @@ def _run(
                 t60 = -(uv_0 / y_2)
                 t63 = -(uv_1 / y_2)
                 y_bar_2 = _pull(uv_bar_0, t60) + _pull(uv_bar_1, t63)
-                t67 = -t12
-                t68 = _pull(
-                    _pull(y_bar_0, v_0) + _pull(y_bar_1, v_1) + _pull(y_bar_2, v_2), t67
-                )
-                t69 = _pull(y_bar_1, t12)
-                t70 = -t69
-                t72 = _pull(y_bar_2, t12)
-                t75 = _pull(y_bar_0, t21)
-                t77 = _pull(y_bar_1, t21)
-                t80 = _pull(y_bar_2, t21)
+                t67 = (y_bar_0 * v_0 + y_bar_1 * v_1 + y_bar_2 * v_2) * t12
+                t69 = y_bar_1 * t12
+                t72 = y_bar_2 * t12
+                t75 = y_bar_0 * t21
+                t77 = y_bar_1 * t21
+                t80 = y_bar_2 * t21
                 t82 = _pull(t75, a_0) + _pull(t77, a_1) + _pull(t80, a_2)
-                a_bar_0 = (
-                    _pull(t70, v_2)
-                    + _pull(t72, v_1)
-                    + _pull(t82, v_0)
-                    + _pull(t75, t19)
-                )
+                a_bar_0 = t72 * v_1 - t69 * v_2 + t82 * v_0 + _pull(t75, t19)
                 t86 = -(a_0 / theta_0)
-                t88 = _pull(y_bar_0, t12)
-                t90 = -t72
-                a_bar_1 = (
-                    _pull(t88, v_2)
-                    + _pull(t90, v_0)
-                    + _pull(t82, v_1)
-                    + _pull(t77, t19)
-                )
+                t88 = y_bar_0 * t12
+                a_bar_1 = t88 * v_2 - t72 * v_0 + t82 * v_1 + _pull(t77, t19)
                 t96 = -(a_1 / theta_0)
-                t99 = -t88
-                a_bar_2 = (
-                    _pull(t99, v_1)
-                    + _pull(t69, v_0)
-                    + _pull(t82, v_2)
-                    + _pull(t80, t19)
-                )
+                a_bar_2 = t69 * v_0 - t88 * v_1 + t82 * v_2 + _pull(t80, t19)
                 t106 = -(a_2 / theta_0)
-                t114 = _pull(
-                    _pull(y_bar_0, t11) + _pull(y_bar_1, t38) + _pull(y_bar_2, t26), t7
-                )
-                t121 = _pull(
-                    -(_pull(y_bar_0, t20) + _pull(y_bar_1, t41) + _pull(y_bar_2, t29)),
-                    t67,
-                )
+                t114 = (
+                    _pull(y_bar_0, t11) + _pull(y_bar_1, t38) + _pull(y_bar_2, t26)
+                ) * t7
+                t120 = (
+                    _pull(y_bar_0, t20) + _pull(y_bar_1, t41) + _pull(y_bar_2, t29)
+                ) * t12
                 theta_bar_0 = (
-                    t68
-                    + (_pull(a_bar_0, t86) + _pull(a_bar_1, t96) + _pull(a_bar_2, t106))
+                    _pull(a_bar_0, t86)
+                    + _pull(a_bar_1, t96)
+                    + _pull(a_bar_2, t106)
+                    - t67
                     + t114
-                    + t121
+                    + t120
                 )
-                t123 = 1.0 / theta_0
-                t124 = 0.0 if theta_0 == 0.0 else t123
-                t125 = _pull(theta_bar_0, t124)
+                t122 = 1.0 / theta_0
+                t123 = 0.0 if theta_0 == 0.0 else t122
+                t124 = _pull(theta_bar_0, t123)
                 v_bar_0 = (
-                    _pull(y_bar_0, t7)
-                    + (_pull(t69, a_2) + _pull(t90, a_1))
+                    y_bar_0 * t7
+                    + (_pull(t69, a_2) + _pull(-t72, a_1))
                     + _pull(t82, a_0)
                 )
                 v_bar_1 = (
-                    _pull(y_bar_1, t7)
-                    + (_pull(t99, a_2) + _pull(t72, a_0))
+                    y_bar_1 * t7
+                    + (_pull(-t88, a_2) + _pull(t72, a_0))
                     + _pull(t82, a_1)
                 )
                 v_bar_2 = (
-                    _pull(y_bar_2, t7)
-                    + (_pull(t88, a_1) + _pull(t70, a_0))
+                    y_bar_2 * t7
+                    + (_pull(t88, a_1) + _pull(-t69, a_0))
                     + _pull(t82, a_2)
                 )
-                t147 = uv_0 * t52
-                t150 = _pull(t, uv_1)
-                s_bar_0_2 = _pull(t150, c_9) + _pull(_pull(t150, c_10), t44)
+                t149 = uv_0 * t52
+                t152 = _pull(t, uv_1)
+                s_bar_0_2 = t152 * c_9 + _pull(t152 * c_10, t44)
                 uv_bar_0_2 = _pull(s_bar_0_2, t46)
                 y_bar_0_2 = _pull(uv_bar_0_2, t54)
                 uv_bar_1_2 = _pull(s_bar_0_2, t56) + t53
                 y_bar_1_2 = _pull(uv_bar_1_2, t54)
                 y_bar_2_2 = _pull(uv_bar_0_2, t60) + _pull(uv_bar_1_2, t63)
-                t162 = _pull(
-                    _pull(y_bar_0_2, v_0)
-                    + _pull(y_bar_1_2, v_1)
-                    + _pull(y_bar_2_2, v_2),
-                    t67,
-                )
-                t163 = _pull(y_bar_1_2, t12)
-                t164 = -t163
-                t166 = _pull(y_bar_2_2, t12)
-                t169 = _pull(y_bar_0_2, t21)
-                t171 = _pull(y_bar_1_2, t21)
-                t174 = _pull(y_bar_2_2, t21)
-                t176 = _pull(t169, a_0) + _pull(t171, a_1) + _pull(t174, a_2)
-                a_bar_0_2 = (
-                    _pull(t164, v_2)
-                    + _pull(t166, v_1)
-                    + _pull(t176, v_0)
-                    + _pull(t169, t19)
-                )
-                t180 = _pull(y_bar_0_2, t12)
-                t182 = -t166
-                a_bar_1_2 = (
-                    _pull(t180, v_2)
-                    + _pull(t182, v_0)
-                    + _pull(t176, v_1)
-                    + _pull(t171, t19)
-                )
-                t189 = -t180
-                a_bar_2_2 = (
-                    _pull(t189, v_1)
-                    + _pull(t163, v_0)
-                    + _pull(t176, v_2)
-                    + _pull(t174, t19)
-                )
-                t202 = _pull(
+                t164 = (y_bar_0_2 * v_0 + y_bar_1_2 * v_1 + y_bar_2_2 * v_2) * t12
+                t166 = y_bar_1_2 * t12
+                t169 = y_bar_2_2 * t12
+                t172 = y_bar_0_2 * t21
+                t174 = y_bar_1_2 * t21
+                t177 = y_bar_2_2 * t21
+                t179 = _pull(t172, a_0) + _pull(t174, a_1) + _pull(t177, a_2)
+                a_bar_0_2 = t169 * v_1 - t166 * v_2 + t179 * v_0 + _pull(t172, t19)
+                t183 = y_bar_0_2 * t12
+                a_bar_1_2 = t183 * v_2 - t169 * v_0 + t179 * v_1 + _pull(t174, t19)
+                a_bar_2_2 = t166 * v_0 - t183 * v_1 + t179 * v_2 + _pull(t177, t19)
+                t205 = (
                     _pull(y_bar_0_2, t11)
                     + _pull(y_bar_1_2, t38)
-                    + _pull(y_bar_2_2, t26),
-                    t7,
-                )
-                t209 = _pull(
-                    -(
-                        _pull(y_bar_0_2, t20)
-                        + _pull(y_bar_1_2, t41)
-                        + _pull(y_bar_2_2, t29)
-                    ),
-                    t67,
-                )
+                    + _pull(y_bar_2_2, t26)
+                ) * t7
+                t211 = (
+                    _pull(y_bar_0_2, t20)
+                    + _pull(y_bar_1_2, t41)
+                    + _pull(y_bar_2_2, t29)
+                ) * t12
                 theta_bar_0_2 = (
-                    t162
-                    + (
-                        _pull(a_bar_0_2, t86)
-                        + _pull(a_bar_1_2, t96)
-                        + _pull(a_bar_2_2, t106)
-                    )
-                    + t202
-                    + t209
+                    _pull(a_bar_0_2, t86)
+                    + _pull(a_bar_1_2, t96)
+                    + _pull(a_bar_2_2, t106)
+                    - t164
+                    + t205
+                    + t211
                 )
-                t210 = _pull(theta_bar_0_2, t124)
+                t212 = _pull(theta_bar_0_2, t123)
                 v_bar_0_2 = (
-                    _pull(y_bar_0_2, t7)
-                    + (_pull(t163, a_2) + _pull(t182, a_1))
-                    + _pull(t176, a_0)
+                    y_bar_0_2 * t7
+                    + (_pull(t166, a_2) + _pull(-t169, a_1))
+                    + _pull(t179, a_0)
                 )
                 v_bar_1_2 = (
-                    _pull(y_bar_1_2, t7)
-                    + (_pull(t189, a_2) + _pull(t166, a_0))
-                    + _pull(t176, a_1)
+                    y_bar_1_2 * t7
+                    + (_pull(-t183, a_2) + _pull(t169, a_0))
+                    + _pull(t179, a_1)
                 )
                 v_bar_2_2 = (
-                    _pull(y_bar_2_2, t7)
-                    + (_pull(t180, a_1) + _pull(t164, a_0))
-                    + _pull(t176, a_2)
+                    y_bar_2_2 * t7
+                    + (_pull(t183, a_1) + _pull(-t166, a_0))
+                    + _pull(t179, a_2)
                 )
-                t232 = uv_1 * t52
-                arena[c_bar_0 + i] = _pull(t125, c_0) + _pull(a_bar_0, t123)
-                arena[c_bar_1 + i] = _pull(t125, c_1) + _pull(a_bar_1, t123)
-                arena[c_bar_2 + i] = _pull(t125, c_2) + _pull(a_bar_2, t123)
+                t237 = uv_1 * t52
+                arena[c_bar_0 + i] = _pull(t124, c_0) + _pull(a_bar_0, t122)
+                arena[c_bar_1 + i] = _pull(t124, c_1) + _pull(a_bar_1, t122)
+                arena[c_bar_2 + i] = _pull(t124, c_2) + _pull(a_bar_2, t122)
                 arena[c_bar_3 + i] = -v_bar_0
                 arena[c_bar_4 + i] = -v_bar_1
                 arena[c_bar_5 + i] = -v_bar_2
-                arena[c_bar_6 + i] = _pull(w_block[i], t147)
+                arena[c_bar_6 + i] = _pull(w_block[i], t149)
                 arena[c_bar_9 + i] = _pull(t31, s_0)
                 arena[c_bar_10 + i] = _pull(t31, t50)
                 arena[v_bar_0_3 + i] = v_bar_0
                 arena[v_bar_1_3 + i] = v_bar_1
                 arena[v_bar_2_3 + i] = v_bar_2
-                w_bar_block[i] = t147 * c_6 + arena[cams_7 + i] - arena[feat_0 + i]
-                arena[c_bar2_0 + i] = _pull(t210, c_0) + _pull(a_bar_0_2, t123)
-                arena[c_bar2_1 + i] = _pull(t210, c_1) + _pull(a_bar_1_2, t123)
-                arena[c_bar2_2 + i] = _pull(t210, c_2) + _pull(a_bar_2_2, t123)
+                w_bar_block[i] = t149 * c_6 + arena[cams_7 + i] - arena[feat_0 + i]
+                arena[c_bar2_0 + i] = _pull(t212, c_0) + _pull(a_bar_0_2, t122)
+                arena[c_bar2_1 + i] = _pull(t212, c_1) + _pull(a_bar_1_2, t122)
+                arena[c_bar2_2 + i] = _pull(t212, c_2) + _pull(a_bar_2_2, t122)
                 arena[c_bar2_3 + i] = -v_bar_0_2
                 arena[c_bar2_4 + i] = -v_bar_1_2
                 arena[c_bar2_5 + i] = -v_bar_2_2
-                arena[c_bar2_6 + i] = _pull(w_block[i], t232)
-                arena[c_bar2_9 + i] = _pull(t150, s_0)
-                arena[c_bar2_10 + i] = _pull(t150, t50)
+                arena[c_bar2_6 + i] = _pull(w_block[i], t237)
+                arena[c_bar2_9 + i] = _pull(t152, s_0)
+                arena[c_bar2_10 + i] = _pull(t152, t50)
                 arena[v_bar2_0 + i] = v_bar_0_2
                 arena[v_bar2_1 + i] = v_bar_1_2
                 arena[v_bar2_2 + i] = v_bar_2_2
-                w_bar2_block[i] = t232 * c_6 + arena[cams_8 + i] - arena[feat_1 + i]
+                w_bar2_block[i] = t237 * c_6 + arena[cams_8 + i] - arena[feat_1 + i]
                 w_bar3_block[i] = -(2.0 * w_block[i])
         for i in range(rows):
             c_bar_block[i, 0] = arena[c_bar_0 + i]
@@ -971,27 +877,20 @@ _FAILURES: dict[str, list[tuple[str, str]]] = {
     "_run": [
         ("index", "c = cams[ci]"),
         ("index", "x = X[pi]"),
-        ("index", "c = cams[ci]"),
-        ("index", "c = cams[ci]"),
-        ("index", "c = cams[ci]"),
-        ("index", "c = cams[ci]"),
-        ("index", "x = X[pi]"),
-        ("index", "c = cams[ci]"),
-        ("index", "x = X[pi]"),
-        ("index", "c = cams[ci]"),
-        ("index", "c = cams[ci]"),
-        ("index", "c = cams[ci]"),
-        ("index", "c = cams[ci]"),
-        ("index", "c = cams[ci]"),
     ],
 }
 
 
-def _failure(name: str, status: int) -> Exception:
-    """The error that a kernel's status stands for."""
+def _failure(name: str, status: int, looked_up: Any = ()) -> Exception:
+    """The error that a kernel's status stands for; `looked_up` are indices, axis and size."""
     kind, statement = _FAILURES[name][status - 1]
     if kind == "index":
-        return IndexError(f"{statement}: an index is outside its axis")
+        given, axis, size = looked_up[status - 1]
+        indices = np.ravel(() if given is None else given)
+        wrong = indices[(indices < -size) | (indices >= size)].tolist()
+        which = f"index {wrong[0]}" if wrong else "an index"
+        place = f"out of bounds for axis {axis} with size {size}"
+        return IndexError(f"{statement}: {which} is {place}")
     return np.linalg.LinAlgError(f"{statement}: {kind}")
 
 
@@ -1284,6 +1183,8 @@ def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
 
 def _holds(array: Any, dtype: np.dtype[Any]) -> bool:
     """Whether Python's numbers keep their values in this dtype; floats may be rounded."""
+    if not array.size:
+        return True
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         return False
     if array.dtype.kind in "fc":
@@ -1351,6 +1252,8 @@ def _flat(out: Any, sizes: tuple[int, ...]) -> list[Any]:
 
 def _checked(out: list[Any], wanted: Any) -> None:
     """Check the arrays of `out` against the results' (name, dtype, shape), None for a None."""
+    before: list[tuple[str, Any]] = []
+    own = True  # distinct arrays that own their memory share none
     for array, want in zip(out, wanted, strict=True):
         if array is None:
             continue
@@ -1359,32 +1262,43 @@ def _checked(out: list[Any], wanted: Any) -> None:
         name, dtype, shape = want
         if not isinstance(array, np.ndarray) or array.dtype != dtype:
             got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+            if isinstance(array, np.generic):
+                got = "a scalar, in whose place stands None"
             expected = f"an array of {np.dtype(dtype)}"
             raise TypeError(f"out: {name}: expected {expected}, got {got}")
         if array.shape != shape:
             raise ValueError(f"out: {name}: expected shape {shape}, got {array.shape}")
         if not array.flags.writeable:
             raise ValueError(f"out: {name}: the array is read-only")
+        own = own and array.flags.owndata
+        for other, earlier in before:
+            if array is earlier or (
+                not own and np.may_share_memory(array, earlier, max_work=1000)
+            ):
+                raise ValueError(f"out: {other} and {name} share memory")
+        before.append((name, array))
 
 
 def _places(out: list[Any], wanted: Any, inputs: tuple[Any, ...]) -> list[Any]:
     """Where the kernel writes: the arrays of `out`, or fresh ones where it can't write there."""
     _checked(out, wanted)
     used = [x for x in inputs if isinstance(x, np.ndarray)]
+    known = {id(x) for x in used}
+    own = all(x.flags.owndata for x in used)  # such arrays share no memory
     places = []
     for array, want in zip(out, wanted, strict=True):
         if want is None:
             continue
-        if array is None or not (
-            array.flags.carray
-            and array.dtype.isnative
-            and not any(np.may_share_memory(array, other) for other in used)
-        ):
+        if array is None:
             places.append(np.empty(want[2], want[1]))
+            continue
+        flags = array.flags
+        if own and flags.owndata:
+            is_shared = id(array) in known
         else:
-            places.append(array)
-        if array is not None:
-            used.append(array)
+            is_shared = any(np.may_share_memory(array, other) for other in used)
+        fits = flags.carray and array.dtype.isnative and not is_shared
+        places.append(array if fits else np.empty(want[2], want[1]))
     return places
 
 

@@ -175,7 +175,7 @@ def run(
     )
     _give_back(arena)
     if status:
-        raise _failure("_run", status)
+        raise _failure("_run", status, ((None, 1, 10), (None, 2, 10)))
     if out is not None:
         given = _flat(out, (1,))
         results = _delivered(given, [loss[()]])
@@ -244,7 +244,18 @@ def value_and_gradients(
     )
     _give_back(arena)
     if status:
-        raise _failure("_value_and_gradients", status)
+        raise _failure(
+            "_value_and_gradients",
+            status,
+            (
+                (None, 1, 10),
+                (None, 2, 10),
+                (None, 1, 10),
+                (None, 2, 10),
+                (None, 1, 10),
+                (None, 2, 10),
+            ),
+        )
     if grad_ys is not None:
         (seed,) = _seeds(grad_ys, (("loss", np.float64, ()),))
         alpha_bar = _scaled(alpha_bar, seed)
@@ -343,7 +354,7 @@ def forward(
     )
     _give_back(arena)
     if status:
-        raise _failure("_forward", status)
+        raise _failure("_forward", status, ((None, 1, 10), (None, 2, 10)))
     if out is not None:
         given = _flat(out, (1, 8), 4)
         results = _delivered(
@@ -485,7 +496,11 @@ def backward(
     )
     _give_back(arena)
     if status:
-        raise _failure("_backward", status)
+        raise _failure(
+            "_backward",
+            status,
+            ((None, 1, 10), (None, 2, 10), (None, 1, 10), (None, 2, 10)),
+        )
     if out is not None:
         given = _flat(out, (4,))
         results = _delivered(given, [alpha_bar, mu_bar, q_bar, l_bar])
@@ -555,7 +570,7 @@ def _run(
             index2 = constant2[j]
             at2 = index2 + 10 if index2 < 0 else index2
             if not (at2 >= 0) & (at2 < 10):
-                return 1
+                return 2
             arena[L2 + 100 * i + 10 * at + at2] = l[i, j]
     # fit = sum(logsumexp(beta, axis=0)) - N * logsumexp(alpha) - N * D / 2 * log(2 * pi)
     total4 = -np.inf
@@ -690,7 +705,7 @@ def _value_and_gradients(
             index2 = constant2[j]
             at2 = index2 + 10 if index2 < 0 else index2
             if not (at2 >= 0) & (at2 < 10):
-                return 1
+                return 2
             arena[L2 + 100 * i + 10 * at + at2] = l[i, j]
             total7 = _add(total7, l[i, j] * l[i, j])
     # fit = sum(logsumexp(beta, axis=0)) - N * logsumexp(alpha) - N * D / 2 * log(2 * pi)
@@ -810,11 +825,11 @@ def _value_and_gradients(
             index3 = constant[j]
             at3 = index3 + 10 if index3 < 0 else index3
             if not (at3 >= 0) & (at3 < 10):
-                return 2
+                return 3
             index4 = constant2[j]
             at4 = index4 + 10 if index4 < 0 else index4
             if not (at4 >= 0) & (at4 < 10):
-                return 2
+                return 4
             arena[L_bar2 + 100 * i + 10 * at3 + at4] = 0.0
         # gradients: adjoint of L[:, row, column] = l
         # gradients: adjoint of beta = (alpha + sum(q, axis=1))[:, None] - sum(y**2, axis=2) / 2
@@ -822,11 +837,11 @@ def _value_and_gradients(
             index5 = constant[j]
             at5 = index5 + 10 if index5 < 0 else index5
             if not (at5 >= 0) & (at5 < 10):
-                return 3
+                return 5
             index6 = constant2[j]
             at6 = index6 + 10 if index6 < 0 else index6
             if not (at6 >= 0) & (at6 < 10):
-                return 3
+                return 6
             l_bar[i, j] = arena[L_bar + 10 * at5 + at6] + -0.5 * (2.0 * l[i, j])
     # gradients: adjoint of L = exp(q)[:, :, None] * eye(D)
     # gradients: adjoint of beta = (alpha + sum(q, axis=1))[:, None] - sum(y**2, axis=2) / 2
@@ -906,7 +921,7 @@ def _forward(
             index2 = constant2[j]
             at2 = index2 + 10 if index2 < 0 else index2
             if not (at2 >= 0) & (at2 < 10):
-                return 1
+                return 2
             L[i, at, at2] = l[i, j]
     # fit = sum(logsumexp(beta, axis=0)) - N * logsumexp(alpha) - N * D / 2 * log(2 * pi)
     total4 = -np.inf
@@ -1062,7 +1077,7 @@ def _backward(
             index2 = constant2[j]
             at2 = index2 + 10 if index2 < 0 else index2
             if not (at2 >= 0) & (at2 < 10):
-                return 1
+                return 2
             arena[L_bar2 + 100 * i + 10 * at + at2] = 0.0
         # gradients: adjoint of L[:, row, column] = l
         # gradients: adjoint of beta = (alpha + sum(q, axis=1))[:, None] - sum(y**2, axis=2) / 2
@@ -1070,11 +1085,11 @@ def _backward(
             index3 = constant[j]
             at3 = index3 + 10 if index3 < 0 else index3
             if not (at3 >= 0) & (at3 < 10):
-                return 2
+                return 3
             index4 = constant2[j]
             at4 = index4 + 10 if index4 < 0 else index4
             if not (at4 >= 0) & (at4 < 10):
-                return 2
+                return 4
             l_bar[i, j] = arena[L_bar + 10 * at3 + at4] + arena[t24 + j]
     # gradients: adjoint of L = exp(q)[:, :, None] * eye(D)
     # gradients: adjoint of beta = (alpha + sum(q, axis=1))[:, None] - sum(y**2, axis=2) / 2
@@ -1549,27 +1564,39 @@ if hasattr(os, "register_at_fork"):
 _FAILURES: dict[str, list[tuple[str, str]]] = {
     "_run": [
         ("index", "L[:, row, column] = l"),
+        ("index", "L[:, row, column] = l"),
     ],
     "_value_and_gradients": [
+        ("index", "L[:, row, column] = l"),
+        ("index", "L[:, row, column] = l"),
+        ("index", "L[:, row, column] = l"),
         ("index", "L[:, row, column] = l"),
         ("index", "L[:, row, column] = l"),
         ("index", "L[:, row, column] = l"),
     ],
     "_forward": [
         ("index", "L[:, row, column] = l"),
+        ("index", "L[:, row, column] = l"),
     ],
     "_backward": [
+        ("index", "L[:, row, column] = l"),
+        ("index", "L[:, row, column] = l"),
         ("index", "L[:, row, column] = l"),
         ("index", "L[:, row, column] = l"),
     ],
 }
 
 
-def _failure(name: str, status: int) -> Exception:
-    """The error that a kernel's status stands for."""
+def _failure(name: str, status: int, looked_up: Any = ()) -> Exception:
+    """The error that a kernel's status stands for; `looked_up` are indices, axis and size."""
     kind, statement = _FAILURES[name][status - 1]
     if kind == "index":
-        return IndexError(f"{statement}: an index is outside its axis")
+        given, axis, size = looked_up[status - 1]
+        indices = np.ravel(() if given is None else given)
+        wrong = indices[(indices < -size) | (indices >= size)].tolist()
+        which = f"index {wrong[0]}" if wrong else "an index"
+        place = f"out of bounds for axis {axis} with size {size}"
+        return IndexError(f"{statement}: {which} is {place}")
     return np.linalg.LinAlgError(f"{statement}: {kind}")
 
 
@@ -1853,6 +1880,8 @@ def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
 
 def _holds(array: Any, dtype: np.dtype[Any]) -> bool:
     """Whether Python's numbers keep their values in this dtype; floats may be rounded."""
+    if not array.size:
+        return True
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         return False
     if array.dtype.kind in "fc":
@@ -1927,6 +1956,8 @@ def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
 
 def _checked(out: list[Any], wanted: Any) -> None:
     """Check the arrays of `out` against the results' (name, dtype, shape), None for a None."""
+    before: list[tuple[str, Any]] = []
+    own = True  # distinct arrays that own their memory share none
     for array, want in zip(out, wanted, strict=True):
         if array is None:
             continue
@@ -1935,32 +1966,43 @@ def _checked(out: list[Any], wanted: Any) -> None:
         name, dtype, shape = want
         if not isinstance(array, np.ndarray) or array.dtype != dtype:
             got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+            if isinstance(array, np.generic):
+                got = "a scalar, in whose place stands None"
             expected = f"an array of {np.dtype(dtype)}"
             raise TypeError(f"out: {name}: expected {expected}, got {got}")
         if array.shape != shape:
             raise ValueError(f"out: {name}: expected shape {shape}, got {array.shape}")
         if not array.flags.writeable:
             raise ValueError(f"out: {name}: the array is read-only")
+        own = own and array.flags.owndata
+        for other, earlier in before:
+            if array is earlier or (
+                not own and np.may_share_memory(array, earlier, max_work=1000)
+            ):
+                raise ValueError(f"out: {other} and {name} share memory")
+        before.append((name, array))
 
 
 def _places(out: list[Any], wanted: Any, inputs: tuple[Any, ...]) -> list[Any]:
     """Where the kernel writes: the arrays of `out`, or fresh ones where it can't write there."""
     _checked(out, wanted)
     used = [x for x in inputs if isinstance(x, np.ndarray)]
+    known = {id(x) for x in used}
+    own = all(x.flags.owndata for x in used)  # such arrays share no memory
     places = []
     for array, want in zip(out, wanted, strict=True):
         if want is None:
             continue
-        if array is None or not (
-            array.flags.carray
-            and array.dtype.isnative
-            and not any(np.may_share_memory(array, other) for other in used)
-        ):
+        if array is None:
             places.append(np.empty(want[2], want[1]))
+            continue
+        flags = array.flags
+        if own and flags.owndata:
+            is_shared = id(array) in known
         else:
-            places.append(array)
-        if array is not None:
-            used.append(array)
+            is_shared = any(np.may_share_memory(array, other) for other in used)
+        fits = flags.carray and array.dtype.isnative and not is_shared
+        places.append(array if fits else np.empty(want[2], want[1]))
     return places
 
 

@@ -1162,6 +1162,7 @@ def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
 def _checked(out: list[Any], wanted: Any) -> None:
     """Check the arrays of `out` against the results' (name, dtype, shape), None for a None."""
     before: list[tuple[str, Any]] = []
+    own = True  # distinct arrays that own their memory share none
     for array, want in zip(out, wanted, strict=True):
         if array is None:
             continue
@@ -1178,8 +1179,11 @@ def _checked(out: list[Any], wanted: Any) -> None:
             raise ValueError(f"out: {name}: expected shape {shape}, got {array.shape}")
         if not array.flags.writeable:
             raise ValueError(f"out: {name}: the array is read-only")
+        own = own and array.flags.owndata
         for other, earlier in before:
-            if np.may_share_memory(array, earlier, max_work=1000):
+            if array is earlier or (
+                not own and np.may_share_memory(array, earlier, max_work=1000)
+            ):
                 raise ValueError(f"out: {other} and {name} share memory")
         before.append((name, array))
 
@@ -1188,18 +1192,22 @@ def _places(out: list[Any], wanted: Any, inputs: tuple[Any, ...]) -> list[Any]:
     """Where the kernel writes: the arrays of `out`, or fresh ones where it can't write there."""
     _checked(out, wanted)
     used = [x for x in inputs if isinstance(x, np.ndarray)]
+    known = {id(x) for x in used}
+    own = all(x.flags.owndata for x in used)  # such arrays share no memory
     places = []
     for array, want in zip(out, wanted, strict=True):
         if want is None:
             continue
-        if array is None or not (
-            array.flags.carray
-            and array.dtype.isnative
-            and not any(np.may_share_memory(array, other) for other in used)
-        ):
+        if array is None:
             places.append(np.empty(want[2], want[1]))
+            continue
+        flags = array.flags
+        if own and flags.owndata:
+            is_shared = id(array) in known
         else:
-            places.append(array)
+            is_shared = any(np.may_share_memory(array, other) for other in used)
+        fits = flags.carray and array.dtype.isnative and not is_shared
+        places.append(array if fits else np.empty(want[2], want[1]))
     return places
 
 

@@ -567,6 +567,7 @@ def _flat(out: Any, sizes: tuple[int, ...], held: int = 0) -> list[Any]:
 def _checked(out: list[Any], wanted: Any) -> None:
     """Check the arrays of `out` against the results' (name, dtype, shape), None for a None."""
     before: list[tuple[str, Any]] = []
+    own = True  # distinct arrays that own their memory share none
     for array, want in zip(out, wanted, strict=True):
         if array is None:
             continue
@@ -583,8 +584,11 @@ def _checked(out: list[Any], wanted: Any) -> None:
             raise ValueError(f"out: {name}: expected shape {shape}, got {array.shape}")
         if not array.flags.writeable:
             raise ValueError(f"out: {name}: the array is read-only")
+        own = own and array.flags.owndata
         for other, earlier in before:
-            if np.may_share_memory(array, earlier, max_work=1000):
+            if array is earlier or (
+                not own and np.may_share_memory(array, earlier, max_work=1000)
+            ):
                 raise ValueError(f"out: {other} and {name} share memory")
         before.append((name, array))
 
