@@ -17,7 +17,7 @@ from gradc.emit.constants import Constants
 from gradc.emit.names import quoted, words
 from gradc.emit.numba_kernel import KernelSource, numba_kernel
 from gradc.emit.numpy import Statements
-from gradc.emit.text import dim_in, shape_in
+from gradc.emit.text import cost_note, dim_in, shape_in
 from gradc.graph import Tensor
 from gradc.schedule.cost import cost
 from gradc.schedule.lower import Scheduled, schedule
@@ -221,12 +221,10 @@ class NumbaTarget:
         notes = []
         for name, (scheduled, _) in self.kernels.items():
             found = cost(scheduled.program)
-            kept = "no memory beyond the results"
+            memory = "no memory"
             if found.memory != 0:
-                kept = f"{dim_text(found.memory)} bytes of memory beyond the results"
-            notes.append(
-                f"{name}: {dim_text(found.flops)} flops, {dim_text(found.moved)} bytes moved, {kept}."
-            )
+                memory = f"{dim_text(found.memory)} bytes of memory"
+            notes.append(cost_note(name, found.flops, found.moved, memory))
         return notes
 
     def view(self) -> dict[str, Any]:

@@ -29,8 +29,10 @@ from typing import TYPE_CHECKING, Any
 from gradc.emit import layout, mathsource
 from gradc.emit.constants import INLINE, Constants, array_text, number_text
 from gradc.emit.names import RESERVED, Namer, comment, plain, quoted, words
+from gradc.emit.text import cost_note
 from gradc.errors import Span, UnsupportedError
 from gradc.graph import Data, Graph, Node, Tensor, ordered
+from gradc.schedule.cost import graph_cost
 from gradc.types import WORD, DType, Poly, dim_text, shape_text, symbols_of
 
 if TYPE_CHECKING:
@@ -613,6 +615,7 @@ class NumpyTarget:
         self.sources: dict[str, NumpySource] = {}
         self.functions: list[tuple[str, ...]] = []
         self.words: set[str] = set()
+        self.notes: list[str] = []
 
     def add(self, entry: Entry, outputs: Sequence[Tensor]) -> None:
         """Print the function of an entry point."""
@@ -622,6 +625,11 @@ class NumpyTarget:
         self.sources[entry.name] = source
         self.functions.append(source.lines)
         self.words |= source.words
+        flops, memory = graph_cost(entry.graph)
+        kept = "no arrays"
+        if memory != 0:
+            kept = f"at most {dim_text(memory)} bytes in arrays"
+        self.notes.append(cost_note(entry.name, flops, None, kept))
 
     def threads(self, entry: Entry) -> str:
         """What an entry does with its option `threads`."""
@@ -667,7 +675,7 @@ class NumpyTarget:
             }
         return {
             "imports": imports,
-            "notes": (),
+            "notes": tuple(self.notes),
             "kernels_title": "statements",
             "kernels": tuple(self.functions),
             "helpers": tuple(f.text for f in functions),

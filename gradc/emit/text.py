@@ -12,6 +12,7 @@ from gradc.types import NAME, WORD, Dim, TensorType, dim_text
 
 __all__ = [
     "Hidden",
+    "cost_note",
     "dim_in",
     "literal",
     "renamed",
@@ -40,6 +41,14 @@ class Hidden:
             return spelled(other) if other in parameters else other
 
         return spelled
+
+
+def cost_note(entry: str, flops: Dim, moved: Dim | None, memory: str) -> str:
+    """The sentence of the docstring that says what an entry point costs."""
+    name = "value_and_gradients with grad_ys" if entry == "seeded" else entry
+    parts = [f"{dim_text(flops)} flops"]
+    parts += [] if moved is None else [f"{dim_text(moved)} bytes moved"]
+    return f"{name}: {', '.join(parts)}, {memory} beyond the results."
 
 
 def split_constant(dim: Dim) -> tuple[Dim, int]:

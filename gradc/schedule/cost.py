@@ -5,6 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gradc.graph import Graph, Node
+from gradc.ops.loops import (
+    Accumulate,
+    Contract,
+    Cumulate,
+    Elementwise,
+    Fill,
+    Form,
+    Reshape,
+    Scatter,
+)
+from gradc.ops.loops import Call as FormCall
+from gradc.ops.loops import View as FormView
 from gradc.ops.registry import lookup
 from gradc.schedule.buffers import arena
 from gradc.schedule.program import (
@@ -27,7 +40,7 @@ from gradc.schedule.program import (
 )
 from gradc.types import Dim, dim_floordiv, size_of, substitute
 
-__all__ = ["Cost", "cost", "expression_cost"]
+__all__ = ["Cost", "cost", "expression_cost", "graph_cost"]
 
 CHEAP = frozenset(["cast", "select", "copy"])
 
@@ -171,3 +184,62 @@ def cost(program: Program) -> Cost:
         if buffer.place in ("input", "output", "constant"):
             minimal = minimal + size(buffer.name)
     return Cost(flops, moved, minimal, 8 * arena(program).size)
+
+
+# ------------------------------------------------------------------- node by node
+
+
+def graph_cost(graph: Graph) -> tuple[Dim, Dim]:
+    """(flops, bytes) of a graph that is computed node by node, each result in an array of its own.
+
+    The bytes are those of what is no view and no result. Parts of a chain may be freed before its
+    end, so they are the most that is needed.
+    """
+    flops: Dim = 0
+    memory: Dim = 0
+    results = {o.tensor for o in graph.outputs}
+    for node in graph.nodes():
+        form = node.op.form(node) if node.op.form is not None else None
+        flops = flops + _form_flops(node, form)
+        if not isinstance(form, FormView | Reshape | Fill | None):
+            for t in node.outputs:
+                if t not in results and t.shape:
+                    memory = memory + size_of(t.shape) * (t.dtype.bits // 8)
+    return flops, memory
+
+
+def _form_flops(node: Node, form: Form | None) -> Dim:
+    """The flops of one node, as those of its loops."""
+    out = node.outputs[0]
+    if not out.dtype.is_inexact:
+        return 0
+    if isinstance(form, Elementwise):
+        cheap = node.op.name in CHEAP
+        return 0 if cheap else node.op.cost * size_of(out.shape)
+    if isinstance(form, Accumulate | Scatter):
+        return size_of(node.inputs[0].shape)
+    if isinstance(form, Cumulate):
+        return len(node.inputs) * size_of(out.shape)
+    if isinstance(form, Contract):
+        sizes = dict(zip(form.lhs, node.inputs[0].shape, strict=True))
+        sizes |= dict(zip(form.rhs, node.inputs[1].shape, strict=True))
+        return 2 * size_of(tuple(sizes.values()))
+    if isinstance(form, FormCall) and form.routine in FACTORS:
+        shape = node.inputs[0].shape
+        n, last = shape[-1], node.inputs[-1].shape
+        cube = dim_floordiv(size_of(shape) * n * FACTORS[form.routine], 3)
+        solved = size_of(last) * n if len(node.inputs) > 1 else 0
+        return cube + (2 * solved if form.routine == "solve" else solved)
+    return 0
+
+
+FACTORS = {
+    "cholesky": 1,
+    "solve": 2,
+    "solve_triangular": 0,
+    "inv": 6,
+    "cofactor": 6,
+    "det": 2,
+    "slogdet": 2,
+}
+"""A third of the n**3 flops that a matrix takes."""

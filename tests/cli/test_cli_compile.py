@@ -380,6 +380,10 @@ def test_an_error_writes_no_depfile(gradc: Shell, folder: Path) -> None:
     ("words", "message"),
     [
         (
+            ["-o", "-", "--check"],
+            "error: --check needs a file to look at [usage]\n  hint: -o OUT.py\n",
+        ),
+        (
             ["-o", "-", "--depfile", "a.d"],
             "error: --depfile needs the name of a file [usage]\n  hint: -o OUT.py\n",
         ),

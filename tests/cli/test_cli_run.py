@@ -140,6 +140,41 @@ def test_a_table_that_does_not_fit(gradc: Shell) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (
+            ["misnamed.npz"],
+            2,
+            (
+                "no data for the input w, which is float64[D] [missing-input]\n"
+                "  hint: the file has w1"
+            ),
+        ),
+        (
+            ["data.npz", "y=complex.npy"],
+            1,
+            "complex.npy: complex numbers for y, which is float64[N] [bad-data]",
+        ),
+        (
+            ["data.npz", "l2=labels.csv"],
+            1,
+            (
+                "labels.csv: l2 is float64; a table of 2 columns does not fit [bad-data]\n"
+                "  hint: give the array as a .npy file"
+            ),
+        ),
+    ],
+)
+def test_data_with_a_hint(
+    gradc: Shell, folder: Path, words: list[str], status: int, message: str
+) -> None:
+    np.savez(folder / "misnamed.npz", X=[[1.0, 2.0]], y=[0.5], w1=[1.0, 1.0], k=[3])
+    np.save(folder / "complex.npy", [1j])
+    done = gradc(*RUN, *words)
+    assert (done.status, done.out, done.err) == (status, "", f"error: {message}\n")
+
+
 def test_float32(gradc: Shell, folder: Path) -> None:
     done = gradc(*RUN, "data.npz", "--float", "float32")
     assert done.status == 0

@@ -1,10 +1,14 @@
 """The numpy target against the evaluator: every op, and how the text reads."""
 
+import re
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+import gradc
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "ops"))
 
@@ -24,6 +28,7 @@ from gradc.graph import Graph, Output, Tensor
 from gradc.ops import arraylib
 from gradc.ops.evaluator import evaluate
 
+GOLDEN = Path(__file__).parent.parent / "golden"
 ROWS = {
     str(row): row
     for module in (cases, test_contract, test_create, test_index, test_linalg)
@@ -143,3 +148,41 @@ def test_sums_of_many_terms_are_cut():
 def test_target_has_no_leftovers():
     target = NumpyTarget()
     assert target.view()["helpers"] == ()
+
+
+# ----------------------------------------------------------------------------- costs
+
+
+@pytest.mark.parametrize(
+    ("name", "flops"),
+    [("logistic", "2 * D * N + 2 * D + 36 * N + 6"), ("embedding", "11 * B")],
+)
+def test_the_docstring_tells_the_flops_and_bounds_the_memory(
+    name: str, flops: str
+) -> None:
+    module = gradc.compile(gradc.load(GOLDEN / f"{name}.gc"), target="numpy")
+    text = " ".join(module.source.partition('"""\n\nfrom')[0].split())
+    assert f" run: {flops} flops, " in text
+    sizes = {"N": 300, "D": 4, "V": 50, "B": 2000}
+    rng = np.random.default_rng(0)
+    feeds = {}
+    for key, row in module.INPUTS.items():
+        shape = tuple(sizes.get(d, d) for d in row["shape"])
+        drawn = rng.integers(0, 40, shape) if row["dtype"] == "int64" else None
+        feeds[key] = rng.random(shape).astype(row["dtype"]) if drawn is None else drawn
+    for entry in ("run", "value_and_gradients"):
+        call = getattr(module, entry)
+        found = re.search(
+            rf" {entry}: [^.]*? flops, at most ([^.]*?) bytes in arrays beyond", text
+        )
+        assert found is not None
+        memory = eval(found[1], {}, sizes)
+        call(**feeds)
+        tracemalloc.start()
+        result = call(**feeds)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        parts = [result] if entry == "run" else result
+        kept = sum(np.asarray(v).nbytes for r in parts for v in r if v is not None)
+        assert peak <= memory + kept + 20_000  # objects, and NumPy's buffers
+        assert memory <= 4 * peak

@@ -14,6 +14,15 @@ To make it again:
     even = last[::2] + y
     loss = sum(where(even > 0, sqrt(even), 0.0)) + sum(last) * max(z)
     return loss, even, last.reshape(N, 2), x
+
+run: 18 * N + 2 flops, at most 49 * N bytes in arrays beyond the results.
+
+value_and_gradients: 44 * N + 8 flops, at most 333 * N + 16 bytes in arrays beyond the
+results.
+
+forward: 24 * N + 6 flops, at most 117 * N bytes in arrays beyond the results.
+
+backward: 30 * N + 4 flops, at most 279 * N + 16 bytes in arrays beyond the results.
 """
 
 from __future__ import annotations

@@ -13,6 +13,15 @@ To make it again:
     rows = table[ids] - centre
     energy = scale * sum(rows**2, axis=1)
     total = sum(energy)
+
+run: 11 * B flops, at most 40 * B + 12 bytes in arrays beyond the results.
+
+value_and_gradients: 23 * B flops, at most 68 * B + 12 bytes in arrays beyond the
+results.
+
+forward: 11 * B flops, at most 28 * B + 12 bytes in arrays beyond the results.
+
+backward: 14 * B + 1 flops, at most 40 * B + 12 bytes in arrays beyond the results.
 """
 
 from __future__ import annotations

@@ -13,6 +13,18 @@ To make it again:
     z = X @ w
     p = sigmoid(z)
     loss = sum(softplus(z) - y * z) / N + l2 * sum(w**2)
+
+run: 2 * D * N + 2 * D + 36 * N + 6 flops, at most 8 * D + 89 * N bytes in arrays beyond
+the results.
+
+value_and_gradients: 4 * D * N + 5 * D + 39 * N + 11 flops, at most 32 * D + 121 * N
+bytes in arrays beyond the results.
+
+forward: 2 * D * N + 2 * D + 36 * N + 6 flops, at most 8 * D + 89 * N bytes in arrays
+beyond the results.
+
+backward: 2 * D * N + 3 * D + 3 * N + 7 flops, at most 24 * D + 24 * N bytes in arrays
+beyond the results.
 """
 
 from __future__ import annotations
