@@ -89,6 +89,8 @@ TWINS = {"float64": "", "float32": "_f32", "complex128": "_c128", "complex64": "
 """What the names of blaslib's functions for these dtypes end in."""
 LONGEST = 240
 """Expressions longer than this are written in parts, each with a name."""
+LONG_PLACE = 60
+"""Places in the arena whose sums are longer than this have a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,11 +332,13 @@ class _Kernel:
             self.slots = _fresh("slots", self.used)
             words = arena_of(int64)
             self._emit(f"{self.slots} = {words}[:{SLOTS}]")
+        named = self._named_places()
         for buffer in self.program.buffers:
             if buffer.name not in self.places.offsets:
                 continue
             base = arena_of(buffer.dtype)
-            start = _in_elements(self.places.offsets[buffer.name], buffer.dtype)
+            offset = self.places.offsets[buffer.name]
+            start = _in_elements(named.get(offset, offset), buffer.dtype)
             if _is_literal(buffer):
                 self.flat[buffer.name] = base
                 self._emit(f"{buffer.name} = {dim_text(start)}")
@@ -349,6 +353,29 @@ class _Kernel:
         for buffer in self.program.buffers:
             if buffer.alias:
                 self._alias(buffer)
+
+    def _named_places(self) -> dict[Dim, Dim]:
+        """Local variables for the places in the arena that are long sums, each from the one before.
+
+        A place is the sum of the sizes before it: written out, all together would be as long as
+        the square of their number.
+        """
+        used = {
+            self.places.offsets[b.name]
+            for b in self.program.buffers
+            if b.name in self.places.offsets and not _is_literal(b)
+        }
+        named: dict[Dim, Dim] = {}
+        last: tuple[Dim, Dim] = (0, 0)
+        for offset in self.places.order:
+            if offset not in used or len(dim_text(offset)) <= LONG_PLACE:
+                continue
+            before, name = last
+            place = symbol(_fresh("place", self.used))
+            self._emit(f"{place} = {dim_text(name + (offset - before))}")
+            named[offset] = place
+            last = offset, place
+        return named
 
     def _alias(self, buffer: Buffer) -> None:
         """A buffer's storage under other dims."""
@@ -828,7 +855,8 @@ class _Kernel:
         ]
         axes = _matched(view, buffer)
         if axes is None:
-            return self._contiguous(view, buffer, starts)
+            joined = self._joined(view, buffer, starts)
+            return joined or self._contiguous(view, buffer, starts)
         parts = [start[0] for start in starts]
         for axis, size in zip(axes, view.dims, strict=True):
             parts[axis] = _range_text(starts[axis], size, buffer.dims[axis])
@@ -846,6 +874,31 @@ class _Kernel:
         while kept and kept[-1] == ":":
             kept.pop()
         return f"{base}[{', '.join(kept)}]" if kept else base
+
+    def _joined(self, view: View, buffer: Buffer, starts: Sequence[Text]) -> str:
+        """A view some of whose axes run along several of the buffer's as one: the buffer with
+        those joined, at indices; "" where it is no such view."""
+        groups = _groups(view, buffer)
+        if groups is None or any(
+            starts[k][0] != "0" for group in groups for k in group
+        ):
+            return ""
+        first = {group[0]: group for group in groups}
+        inside = {k for group in groups for k in group}
+        dims: list[Dim] = []
+        parts: list[str] = []
+        for k, d in enumerate(buffer.dims):
+            if k in first:
+                dims.append(size_of(buffer.dims[m] for m in first[k]))
+                parts.append(":")
+            elif k not in inside:
+                dims.append(d)
+                parts.append(starts[k][0])
+        base = self._sliced(buffer, [":"] * len(buffer.dims))
+        while parts and parts[-1] == ":":
+            parts.pop()
+        key = f"[{', '.join(parts)}]" if parts else ""
+        return f"{base}.reshape({_shape(dims)}){key}"
 
     def _contiguous(self, view: View, buffer: Buffer, starts: Sequence[Text]) -> str:
         """A view without gaps under a shape of its own: a part of the buffer, reshaped.
@@ -905,6 +958,24 @@ def _matched(view: View, buffer: Buffer) -> list[int] | None:
         free = found[-1]
         axes.insert(0, free)
     return axes
+
+
+def _groups(view: View, buffer: Buffer) -> list[list[int]] | None:
+    """The neighbouring axes of the buffer that each of the view's runs along whole, or None."""
+    strides = _row_major(buffer.dims)
+    free = len(buffer.dims)
+    groups: list[list[int]] = []
+    for stride, size in zip(reversed(view.strides), reversed(view.dims), strict=True):
+        last = next((k for k in reversed(range(free)) if strides[k] == stride), None)
+        if last is None:
+            return None
+        free = last
+        while size_of(buffer.dims[free : last + 1]) != size:
+            free -= 1
+            if free < 0:
+                return None
+        groups.insert(0, list(range(free, last + 1)))
+    return groups if len(groups) < len(buffer.dims) else None
 
 
 def _within(size: Dim, whole: Dim) -> bool:

@@ -267,7 +267,8 @@ def _arity(op: Op) -> int | None:
         if any(p.kind is p.VAR_POSITIONAL for p in parameters):
             continue
         return sum(
-            p.default is p.empty and p.kind is not p.KEYWORD_ONLY for p in parameters
+            p.default is p.empty and p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)
+            for p in parameters
         )
     return None
 
@@ -325,6 +326,17 @@ def _is_number(value: Any, rank: int) -> bool:
     return isinstance(value, int | float | complex)
 
 
+def _is_places(value: Any, rank: int) -> bool:
+    """Dimensions from 1 on, as far as that is known."""
+    return _is_dims(value, rank) and not any(_is_int(d) and d < 1 for d in value)
+
+
+def _is_pairs(value: Any, rank: int) -> bool:
+    return isinstance(value, tuple) and all(
+        _is_dims(pair, rank) and len(pair) == 2 for pair in value
+    )
+
+
 def _is_text(value: Any, rank: int) -> bool:
     return isinstance(value, str)
 
@@ -337,9 +349,12 @@ _KINDS: Mapping[str, Callable[[Any, int], bool]] = {
     "bits": lambda value, rank: value in (8, 16, 32, 64),
     "count": lambda value, rank: _is_int(value) and value > 0,
     "ddof": lambda value, rank: _is_int(value) or isinstance(value, float),
+    "dilation": _is_steps,
     "dtype": lambda value, rank: isinstance(value, DType),
     "empty": _is_flag,
     "fill": _is_number,
+    "groups": lambda value, rank: _is_int(value) and value > 0,
+    "last": _is_flag,
     "lhs": _is_labels,
     "lower": _is_flag,
     "message": _is_text,
@@ -347,6 +362,7 @@ _KINDS: Mapping[str, Callable[[Any, int], bool]] = {
     "n": lambda value, rank: _is_int(value) and 0 <= value <= 100,
     "offset": lambda value, rank: _is_int(value),
     "out": _is_labels,
+    "padding": _is_pairs,
     "perm": _is_perm,
     "reverse": _is_flag,
     "rhs": _is_labels,
@@ -355,6 +371,8 @@ _KINDS: Mapping[str, Callable[[Any, int], bool]] = {
     "start": lambda value, rank: isinstance(value, float) or _is_dims(value, rank),
     "step": _is_steps,
     "stop": _is_dims,
+    "stride": _is_places,
+    "taps": _is_shape,
     "trans": lambda value, rank: value in (0, 1, 2) or isinstance(value, bool),
     "unit_diagonal": _is_flag,
     "value": lambda value, rank: isinstance(value, Data) or _is_dim(value),

@@ -6,6 +6,7 @@ from gradc.ops import (
     composite,
     contract,
     control,
+    conv,
     create,
     difference,
     elementary,
@@ -14,10 +15,12 @@ from gradc.ops import (
     linalg,
     neural,
     order,
+    pool,
     reduce,
     shape,
     sort,
     special,
+    window,
 )
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "composite",
     "contract",
     "control",
+    "conv",
     "create",
     "difference",
     "elementary",
@@ -34,8 +38,10 @@ __all__ = [
     "linalg",
     "neural",
     "order",
+    "pool",
     "reduce",
     "shape",
     "sort",
     "special",
+    "window",
 ]

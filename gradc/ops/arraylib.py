@@ -24,6 +24,19 @@ def _updated(x: Any, key: Any, v: Any) -> Any:
     return out
 
 
+def _fold(y: Any, shape: Any, axes: Any, stride: Any, dilation: Any) -> Any:
+    """Zeros of this shape with windows added where they stand; inside them run y's last axes."""
+    out = np.zeros(shape, y.dtype)
+    for taps in np.ndindex(y.shape[len(shape) :]):
+        key = [slice(None)] * len(shape)
+        for axis, tap, step, gap in zip(axes, taps, stride, dilation, strict=True):
+            first = tap * gap
+            last = first + (y.shape[axis] - 1) * step + 1
+            key[axis] = slice(first, max(first, last), step)
+        out[tuple(key)] += y[(..., *taps)]
+    return out
+
+
 def _scatter_add(
     shape: Any, updates: Any, indices: Any, axes: Any, at: int, rank: int
 ) -> Any:

@@ -110,11 +110,12 @@ contract: Op = bilinear(
 
 
 def _contract_text(node: Node, args: Sequence[str]) -> str:
-    """`a @ b` with `.T` where it is exactly that, else `np.einsum`."""
+    """`a @ b` with `.T` where it is exactly that, `np.tensordot` without batch, else `np.einsum`."""
     lhs, rhs, out = node.attrs.lhs, node.attrs.rhs, node.attrs.out
     return (
         _product_text(args[0], args[1], lhs, rhs, out)
         or _product_text(args[1], args[0], rhs, lhs, out)
+        or _turned_text(args[0], args[1], lhs, rhs, out)
         or _einsum_text(args, lhs, rhs, out)
     )
 
@@ -153,6 +154,19 @@ def _facing(x: str, labels: Labels, k: int, first: bool) -> tuple[str, Labels]:
         return x, labels
     swap = ".T" if len(labels) == 2 else ".swapaxes(-1, -2)"
     return f"{x}{swap}", (*labels[:-2], labels[-1], labels[-2])
+
+
+def _turned_text(a: str, b: str, lhs: Labels, rhs: Labels, out: Labels) -> str:
+    """`np.tensordot`, which is a product of matrices, with the axes of its result in order; ""
+    where there are labels of a batch, or nothing that would gain from it."""
+    summed = [k for k in lhs if k not in out]
+    made = [k for k in (*lhs, *rhs) if k not in summed]
+    if not summed or len(set(made)) < len(made) or len(lhs) + len(rhs) < 5:
+        return ""
+    axes = [tuple(labels.index(k) for k in summed) for labels in (lhs, rhs)]
+    product = f"np.tensordot({a}, {b}, axes={tuple(axes)})"
+    perm = tuple(made.index(k) for k in out)
+    return f"np.transpose({product}, {perm})"
 
 
 def _einsum_text(args: Sequence[str], *parts: Labels) -> str:

@@ -97,11 +97,13 @@ class Contract:
 @dataclass(frozen=True, slots=True)
 class Assemble:
     """Operand k fills `result[offset + step * axis]` (`maps[k]`, over the operand's own axes);
-    what no operand reaches is `fill`. `whole` says that the operands tile the result."""
+    what no operand reaches is `fill`. `whole` says that the operands tile the result, `adds` that
+    several elements may stand in one place, where they are added to the fill."""
 
     maps: tuple[Map, ...]
     fill: float
     whole: bool
+    adds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

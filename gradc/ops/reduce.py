@@ -73,7 +73,9 @@ from gradc.types import (
 
 __all__ = [
     "count_of",
+    "highest",
     "kept",
+    "lowest",
     "mean",
     "reduce_max",
     "reduce_min",
@@ -166,14 +168,14 @@ def _axes_required(node: Node) -> list[Dim]:
     return [d - 1 for d in dims if not isinstance(d, int) and not is_nonnegative(d - 1)]
 
 
-def _lowest(dtype: DType) -> float | int:
+def lowest(dtype: DType) -> float | int:
     """The value that every maximum starts from."""
     if dtype.is_bool:
         return 0
     return -math.inf if dtype.is_float else int(np.iinfo(dtype.name).min)
 
 
-def _highest(dtype: DType) -> float | int:
+def highest(dtype: DType) -> float | int:
     """The value that every minimum starts from."""
     if dtype.is_bool:
         return 1
@@ -237,7 +239,7 @@ reduce_max = _extreme(
     "reduce_max",
     np.max,
     "maximum",
-    _lowest,
+    lowest,
     "The largest over `axes`, NaN if any is; ties share the cotangent. With `empty`, that of no "
     "elements is the lowest value there is.",
 )
@@ -246,7 +248,7 @@ reduce_min = _extreme(
     "reduce_min",
     np.min,
     "minimum",
-    _highest,
+    highest,
     "The smallest over `axes`, NaN if any is; ties share the cotangent. With `empty`, that of no "
     "elements is the highest value there is.",
 )
@@ -269,7 +271,7 @@ def _known_vjp(node: Node, g: Tensor) -> Sequence[Bar]:
 def _known_expand(node: Node) -> Tensor:
     (x,), axes = node.inputs, node.attrs.axes
     op = reduce_max if node.op.name == "nanmax" else reduce_min
-    start = _lowest(x.dtype) if node.op.name == "nanmax" else _highest(x.dtype)
+    start = lowest(x.dtype) if node.op.name == "nanmax" else highest(x.dtype)
     unknown = isnan(x)
     found = op(select(unknown, start, x), axes=axes, empty=False)
     none = reduce_min(unknown, axes=axes, empty=False)
@@ -495,7 +497,7 @@ def max_(
     tensor = _ordered("max", x)
     _two_values("max", "maximum", axis)
     axes = axes_of(axis, tensor.ndim)
-    low = _lowest(tensor.dtype)
+    low = lowest(tensor.dtype)
     return _extreme_of(reduce_max, maximum, low, tensor, axes, keepdims, initial, where)
 
 
@@ -512,7 +514,7 @@ def min_(
     tensor = _ordered("min", x)
     _two_values("min", "minimum", axis)
     axes = axes_of(axis, tensor.ndim)
-    high = _highest(tensor.dtype)
+    high = highest(tensor.dtype)
     return _extreme_of(
         reduce_min, minimum, high, tensor, axes, keepdims, initial, where
     )
@@ -566,7 +568,7 @@ def nanmax(
     where: TensorLike | None = None,
 ) -> Tensor:
     """The largest over `axis` of what is not NaN, NaN where all are. Ties share the cotangent."""
-    return _known_extreme(_nanmax, max_, _lowest, x, axis, keepdims, initial, where)
+    return _known_extreme(_nanmax, max_, lowest, x, axis, keepdims, initial, where)
 
 
 @function("nanmin")
@@ -579,7 +581,7 @@ def nanmin(
     where: TensorLike | None = None,
 ) -> Tensor:
     """The smallest over `axis` of what is not NaN, NaN where all are. Ties share the cotangent."""
-    return _known_extreme(_nanmin, min_, _highest, x, axis, keepdims, initial, where)
+    return _known_extreme(_nanmin, min_, highest, x, axis, keepdims, initial, where)
 
 
 @function("ptp")

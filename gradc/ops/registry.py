@@ -350,8 +350,10 @@ def bilinear(
     rhs: Callable[[Tensor, Tensor, Node], Tensor],
     doc: str,
     form: Callable[[Node], Form] | None = None,
+    expand: Callable[[Node], Tensor] | None = None,
     text: Callable[[Node, Sequence[str]], str] | None = None,
     accepts: frozenset[str] = ANY_NUMBER,
+    requires: Callable[[Node], Sequence[Any]] | None = None,
 ) -> Op:
     """An op that is linear in each of two operands."""
     return register(
@@ -362,9 +364,11 @@ def bilinear(
             derivative=Bilinear(lhs, rhs),
             doc=doc,
             form=form,
+            expand=expand,
             text=text,
             accepts=accepts,
             finite=True,
+            requires=requires,
         )
     )
 

@@ -24,6 +24,7 @@ VIEWS = frozenset(
         "flip",
         "cast",
         "diagonal",
+        "window",
         "iota",
         "dim",
     )

@@ -42,10 +42,14 @@ SLOTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """The offsets of buffers in doubles, literal for those of literal size, and the whole size."""
+    """The offsets of buffers in doubles, literal for those of literal size, and the whole size.
+
+    `order` are the offsets that are not literal, from the first on.
+    """
 
     offsets: dict[str, Dim]
     size: Dim
+    order: tuple[Dim, ...] = ()
 
 
 class _Spots:
@@ -95,7 +99,8 @@ def arena(program: Program) -> Arena:
         taken.append((name, is_literal, spots.take(size, first, last)))
     places, middle = literal.offsets(start)
     more, end = symbolic.offsets(middle)
-    return Arena({n: (places if low else more)[k] for n, low, k in taken}, end)
+    offsets = {n: (places if low else more)[k] for n, low, k in taken}
+    return Arena(offsets, end, tuple(more))
 
 
 def _fits(a: Dim, b: Dim) -> bool:

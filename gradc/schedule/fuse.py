@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gradc.graph import Tensor
-from gradc.schedule.units import Read, Unit, Units, axis_in, is_axis
+from gradc.schedule.units import (
+    Line,
+    Read,
+    Unit,
+    Units,
+    axis_in,
+    axis_on,
+    is_axis,
+    line_of,
+)
 from gradc.types import Dim, evaluate_dim, size_of, symbol, symbols_of
 
 __all__ = ["Item", "LoopItem", "fuse", "loop_name", "separate"]
@@ -119,17 +128,18 @@ class _Fuser:
             carry[unit] = k
             work.append(unit)
 
-        seen: set[tuple[Tensor, int]] = set()
+        seen: set[tuple[Tensor, int, Line]] = set()
 
-        def meet(tensor: Tensor, d: int) -> None:
-            """Dimension `d` of a tensor is the axis: its writers and readers join."""
-            if (tensor, d) in seen:
+        def meet(tensor: Tensor, d: int, line: Line) -> None:
+            """Dimension `d` of a tensor is on a line over the axis: writers and readers on the
+            same line join."""
+            if (tensor, d, line) in seen:
                 return
-            seen.add((tensor, d))
+            seen.add((tensor, d, line))
             for w in self.writers.get(tensor, ()):
-                join(w, axis_in(w.store[d]))
+                join(w, axis_on(w.store[d], line))
             for u, read in readers.get(tensor, ()):
-                join(u, axis_in(read.index[d]))
+                join(u, axis_on(read.index[d], line))
 
         at = 0
         while at < len(work):
@@ -138,11 +148,13 @@ class _Fuser:
             k = carry[unit]
             for read in unit.reads:
                 for d, index in enumerate(read.index):
-                    if is_axis(index, k):
-                        meet(read.tensor, d)
+                    line = line_of(index, k)
+                    if line is not None:
+                        meet(read.tensor, d, line)
             for d, index in enumerate(unit.store):
-                if is_axis(index, k):
-                    meet(unit.out, d)
+                line = line_of(index, k)
+                if line is not None:
+                    meet(unit.out, d, line)
         return carry
 
     def is_row(
@@ -285,7 +297,7 @@ class _Fuser:
         for unit, k in carry.items():
             for read in unit.reads:
                 if read.tensor in self.writers or not any(
-                    is_axis(i, k) for i in read.index
+                    line_of(i, k) is not None for i in read.index
                 ):
                     continue
                 key = (read.tensor, phase[unit])

@@ -11,6 +11,7 @@ import builtins
 import keyword
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -152,18 +153,52 @@ def schedule(graph: Graph, name: str, level: int = 1) -> Scheduled:
     """The Program of a graph of primitives. Level 0 makes one nest a node."""
     if level > 0:
         graph = written_out(graph)
-    units = make_units(graph)
     reserved = frozenset(_symbols(graph)) | {
         t.name for n in graph.nodes() for t in n.outputs
     }
+    units = make_units(graph)
+    items = _loops_of(units, reserved, level)
+    apart = _lasting(units, items)
+    if apart:
+        units = make_units(graph, apart)
+        items = _loops_of(units, reserved, level)
     if level > 0:
-        items = fuse(units, reserved)
         copied = recompute_operands(units, items, reserved)
     else:
-        items, copied = separate(units, reserved), []
+        copied = []
     lowering = _Lowering(graph, units, items, name, written_out=level > 0)
     lowering.copied = copied
     return lowering.run()
+
+
+def _loops_of(units: Units, reserved: frozenset[str], level: int) -> list[Item]:
+    return fuse(units, reserved) if level > 0 else separate(units, reserved)
+
+
+def _lasting(units: Units, items: list[Item]) -> frozenset[Tensor]:
+    """The windows that several products take, each in a loop of its own."""
+    paths = _paths(items)
+    found: set[Tensor] = set()
+    for unit, tensor in units.windows.items():
+        users = [u for u in units.units if any(r.tensor is unit.out for r in u.reads)]
+        if len(users) > 1 and users[0].bound:
+            shared = reduce(_common, (paths[u] for u in (unit, *users)))
+            if not shared:
+                found.add(tensor)
+    return frozenset(found)
+
+
+def _paths(items: Sequence[Item]) -> dict[Unit, Path]:
+    """The loops that each unit stands in."""
+    found: dict[Unit, Path] = {}
+    stack: list[tuple[Item, Path]] = [(item, ()) for item in reversed(items)]
+    while stack:
+        item, path = stack.pop()
+        if isinstance(item, Unit):
+            found[item] = path
+        else:
+            stack += [(inner, (*path, item)) for inner in reversed(item.body)]
+    return found
 
 
 def written_out(graph: Graph) -> Graph:
@@ -188,7 +223,7 @@ class _Lowering:
         self.units = units
         self.items = items
         self.name = name
-        self.paths: dict[Unit, Path] = {}
+        self.paths = _paths(items)
         self.values: dict[Tensor, _Value] = {}
         self.buffers: dict[str, Buffer] = {}
         self.input_names: dict[str, Tensor] = {}
@@ -232,7 +267,6 @@ class _Lowering:
     def run(self) -> Scheduled:
         for item in _loops(self.items):
             self.taken.add(item.axis)
-        self.find_paths()
         for tensor in self.graph.inputs:
             self.leaf(tensor)
         for output, tensor in self.units.outputs.items():
@@ -263,15 +297,6 @@ class _Lowering:
             tuple(self.failures),
             decisions(program, self.units.units, [*self.copied, *self.anew]),
         )
-
-    def find_paths(self) -> None:
-        stack: list[tuple[Item, Path]] = [(item, ()) for item in reversed(self.items)]
-        while stack:
-            item, path = stack.pop()
-            if isinstance(item, Unit):
-                self.paths[item] = path
-            else:
-                stack += [(inner, (*path, item)) for inner in reversed(item.body)]
 
     # -------------------------------------------------------------------- places
 

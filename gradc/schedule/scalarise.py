@@ -31,6 +31,8 @@ BODY = 600
 """The most elements that one connected part may have."""
 MODULE = 2000
 """The most elements that all parts may have."""
+IMAGE = 36
+"""The most elements of two axes that are cut from together and yet no image."""
 
 MOVES = frozenset(
     (
@@ -217,9 +219,32 @@ def _picks(node: Node) -> bool:
     return False
 
 
+def _is_of_images(node: Node) -> bool:
+    """Whether a node cuts from two axes together, or pads them, as windows do, or picks from an
+    axis with two long ones behind it, which is one of channels: images are loops, also small
+    ones. Blocks of matrices are smaller."""
+    if node.op.name not in ("slice", "embed", "concatenate"):
+        return False
+    x, out = node.inputs[0].shape, node.out.shape
+    whole = x if node.op.name == "slice" else out
+    if _picks(node):
+        behind = [d for d in whole if not _is_short(d)]
+        picked = [k for k in short_axes(whole) if x[k] != out[k]]
+        outer = [d for d in whole[: picked[0]] if not _is_short(d)] if picked else []
+        if picked and len(behind) - len(outer) > 1:
+            return True
+    if node.op.name == "concatenate":
+        return False
+    changed = [
+        k for k in short_axes(whole) if x[k] != out[k] and 1 not in (x[k], out[k])
+    ]
+    count = size_of(whole[k] for k in changed)
+    return len(changed) > 1 and isinstance(count, int) and count > IMAGE
+
+
 def _chosen(graph: Graph) -> set[Node]:
     """The nodes to write out: connected parts that pick elements, or whose short axes are all of
-    length 1; within the budget."""
+    length 1; within the budget, and no images."""
     parent: dict[Node, Node] = {}
 
     def find(n: Node) -> Node:
@@ -244,12 +269,15 @@ def _chosen(graph: Graph) -> set[Node]:
     weight: dict[Node, int] = {}
     picked: set[Node] = set()
     grown: set[Node] = set()  # parts with an axis longer than 1
+    images: set[Node] = set()
     for node in nodes:
         if node in parent:
             root = find(node)
             weight[root] = weight.get(root, 0) + _weight(node)
             if _picks(node):
                 picked.add(root)
+            if _is_of_images(node):
+                images.add(root)
             if any(
                 t.shape[k] != 1
                 for t in (*node.inputs, node.out)
@@ -259,6 +287,8 @@ def _chosen(graph: Graph) -> set[Node]:
     total = 0
     kept: set[Node] = set()
     for root, n in weight.items():
+        if root in images:
+            continue
         if (root in picked or root not in grown) and n <= BODY and total + n <= MODULE:
             total += n
             kept.add(root)
@@ -282,7 +312,11 @@ class _Writer:
         if old not in self.whole:
             parts = self.elements[old]
             axes = short_axes(old.shape)
-            if axes:
+            if axes and len(parts) == 1:
+                fresh = reshape(*parts.values(), shape=old.shape)
+                fresh.name = old.name
+                self.whole[old] = fresh
+            elif axes:
                 fresh = assemble(*parts.values(), shape=old.shape, axes=axes)
                 fresh.name = old.name
                 self.whole[old] = fresh

@@ -30,7 +30,8 @@ from gradc.ops.loops import (
     View,
     axis,
 )
-from gradc.schedule.contract import matrix_product
+from gradc.ops.shape import permuted
+from gradc.schedule.contract import is_windowed, matrix_product
 from gradc.types import Dim, Shape, size_of
 
 __all__ = ["WHOLE", "Index", "Lookup", "Read", "Unit", "Units", "is_axis", "make_units"]
@@ -107,13 +108,15 @@ class Units:
     """All units of a graph in topological order, who writes each tensor, and reshaped storage.
 
     `alias` maps a tensor that is another one's storage under another shape to that one;
-    `outputs` are the tensors that go into output buffers, by name.
+    `outputs` are the tensors that go into output buffers, by name; `windows` the views of windows
+    that units lay out as matrices.
     """
 
     units: list[Unit]
     writers: dict[Tensor, list[Unit]]
     alias: dict[Tensor, Tensor]
     outputs: dict[str, Tensor]
+    windows: dict[Unit, Tensor]
 
 
 def is_axis(index: Index, k: int) -> bool:
@@ -126,6 +129,25 @@ def axis_in(index: Index) -> int | None:
     if isinstance(index, Affine) and index.offset == 0 and len(index.terms) == 1:
         k, step = index.terms[0]
         return k if step == 1 else None
+    return None
+
+
+Line: TypeAlias = "tuple[Dim, Dim]"
+"""Offset and step of an index over one axis."""
+
+
+def line_of(index: Index, k: int) -> Line | None:
+    """The line over axis `k` that an index is on, None where it is another or more than an axis."""
+    if isinstance(index, Affine) and len(index.terms) == 1 and index.terms[0][0] == k:
+        return index.offset, index.terms[0][1]
+    return None
+
+
+def axis_on(index: Index, line: Line) -> int | None:
+    """The axis of an index that is on this line over it, else None."""
+    if isinstance(index, Affine) and len(index.terms) == 1:
+        k, step = index.terms[0]
+        return k if (index.offset, step) == line else None
     return None
 
 
@@ -255,12 +277,15 @@ def _accumulates(tensor: Tensor) -> bool:
 
 
 class _Maker:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, apart: frozenset[Tensor]) -> None:
         self.graph = graph
+        self.apart = apart
         self.units: list[Unit] = []
         self.writers: dict[Tensor, list[Unit]] = {}
         self.alias: dict[Tensor, Tensor] = {}
         self.copies: dict[Tensor, Tensor] = {}
+        self.turned: dict[tuple[Tensor, tuple[int, ...]], Tensor] = {}
+        self.windows: dict[Unit, Tensor] = {}
         self.sums = _sums(graph)
 
     def add(
@@ -358,6 +383,26 @@ class _Maker:
             self.add(fresh.node, "map", tensor.shape, [(tensor, identity(tensor.ndim))])
         return self.copies[tensor]
 
+    def laid_out(
+        self, tensor: Tensor, labels: Sequence[int], order: Sequence[int]
+    ) -> Tensor:
+        """A factor of a library's product, its axes in this order.
+
+        Windows are many times as large as what they are made of: those that are `apart` are laid
+        out for each product anew, so that they need not last from one to the next.
+        """
+        perm = tuple(labels.index(v) for v in order)
+        turned = self.turned.setdefault((tensor, perm), permuted(tensor, perm))
+        if not is_windowed(tensor):
+            return self.stored(turned)
+        if turned not in self.copies or tensor in self.apart:
+            fresh = copy(turned)
+            self.copies[turned] = fresh
+            same = identity(turned.ndim)
+            unit = self.add(fresh.node, "map", turned.shape, [(turned, same)])
+            self.windows[unit] = tensor
+        return self.copies[turned]
+
     # ------------------------------------------------------------------- nodes
 
     def visit(self, node: Node) -> None:
@@ -391,13 +436,14 @@ class _Maker:
             elif not form.whole:
                 self.add(node, "fill", out.shape, [], init=form.fill)
             for operand, where in zip(node.inputs, form.maps, strict=True):
-                self.add(
+                unit = self.add(
                     node,
                     "part",
                     operand.shape,
                     [(operand, identity(operand.ndim))],
                     store=where,
                 )
+                unit.adds = unit.adds or form.adds
         elif isinstance(form, Update):
             value = node.inputs[1]
             self.add(node, "part", out.shape, [(node.inputs[0], same)])
@@ -456,18 +502,31 @@ class _Maker:
             sizes.update(zip(labels, t.shape, strict=True))
         product = matrix_product(node)
         if product is not None:
-            place = {label: k for k, label in enumerate(product.batch)}
+            loops = (*product.batch, *product.repeated)
+            place = {label: k for k, label in enumerate(loops)}
 
             def index(labels: Sequence[int]) -> tuple[Index, ...]:
                 return tuple(axis(place[v]) if v in place else WHOLE for v in labels)
 
-            first = self.sums.get(node.out, node.out) not in self.writers
+            out = self.sums.get(node.out, node.out)
+            operands = [
+                (self.laid_out(t, labels, order), index(order))
+                for t, labels, order in (
+                    (a, form.lhs, product.lhs),
+                    (b, form.rhs, product.rhs),
+                )
+            ]
+            first = out not in self.writers
+            if product.repeated and first:
+                self.add(node, "fill", out.shape, [], init=0.0)
+                first = False
             unit = self.add(
                 node,
                 "call",
-                tuple(sizes[v] for v in product.batch),
-                [(self.stored(a), index(form.lhs)), (self.stored(b), index(form.rhs))],
+                tuple(sizes[v] for v in loops),
+                operands,
                 store=index(form.out),
+                reduced=range(len(product.batch), len(loops)),
             )
             unit.adds = not first  # the first product of a sum sets it
             return
@@ -562,7 +621,7 @@ class _Maker:
                 tensor = fresh
             taken.add(tensor)
             outputs[output.name] = tensor
-        return Units(self.units, self.writers, self.alias, outputs)
+        return Units(self.units, self.writers, self.alias, outputs, self.windows)
 
 
 def compose_view(tensor: Tensor, ndim: int) -> tuple[Index, ...]:
@@ -572,9 +631,12 @@ def compose_view(tensor: Tensor, ndim: int) -> tuple[Index, ...]:
     return compose(form.map, identity(ndim))
 
 
-def make_units(graph: Graph) -> Units:
-    """The units of a graph of primitives, in the order of its nodes."""
-    maker = _Maker(graph)
+def make_units(graph: Graph, apart: frozenset[Tensor] = frozenset()) -> Units:
+    """The units of a graph of primitives, in the order of its nodes.
+
+    Windows in `apart` are laid out anew for each product that takes them.
+    """
+    maker = _Maker(graph, apart)
     for node in graph.nodes():
         maker.visit(node)
     return maker.finish()

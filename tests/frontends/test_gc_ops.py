@@ -12,6 +12,7 @@ from gradc.ops.registry import lookup, names
 DECLARED = (
     "x: float[N, 3]\ny: float[N, 3]\ns: float[3, 3]\nv: float[3]\ni: int[N, 3]\nj: int[2]\n"
     "p: bool[N, 3]\nz: complex128[N]\nw: float[K, K]\n"
+    "a: float[B, 2, T]\nb: float[4, 2, 3]\n"
 )
 UNARY = [
     "abs",
@@ -181,6 +182,16 @@ OTHERS = [
         "logcumsumexp(x, -1)",
         "sort(x)",
         "searchsorted(v, x, side='right')",
+    ),
+    *(
+        "sliding_window_view(x, 2, 1)",
+        "gradients(sum(sliding_window_view(s, (2, 2)) ** 2), s)[0]",
+        "gradients(sum(conv1d(a, b, 2, 1) ** 2), [a, b])[0]",
+        "gradients(sum(conv1d(a, b, 2, 1) ** 2), [a, b])[1]",
+        "gradients(sum(max_pool(a, 2, padding='same')), a)[0]",
+        "gradients(gradients(sum(max_pool(a, 2) ** 2), a)[0], a)[0]",
+        "avg_pool(a, 2)",
+        "gradients(sum(avg_pool(a, 2, 1, 1)), a)[0]",
     ),
     *(
         "gradients(sum(x * sqrt(x)), x)[0]",

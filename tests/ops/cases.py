@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import windows
 from rows import Row
 from scipy import special as sp
 
@@ -1101,4 +1102,5 @@ ALL = [
     *REDUCE,
     *DIFFERENCE,
     *COMPOSITE,
+    *windows.ROWS,
 ]

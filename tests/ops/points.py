@@ -693,4 +693,78 @@ COMPOSITE = [
     ),
 ]
 
-POINTS = [*ELEMENTWISE, *ELEMENTARY, *SPECIAL, *NEURAL, *REDUCE, *SORT, *COMPOSITE]
+
+def line(*numbers):
+    return np.array(numbers, float)[None, None]
+
+
+WINDOWS = [
+    Point(
+        "max_pool gives a tie to the first",
+        lambda x: call("max_pool")(x, 2),
+        [[[[[1.0, 1], [1, 1]]]]],
+        [[[[1]]]],
+        [[[[[1, 0], [0, 0]]]]],
+    ),
+    Point(
+        "max_pool: a wins add up",
+        lambda x: call("max_pool")(x, 3, 1, 1),
+        [line(1, 88, 3, 4, 5, 6)],
+        line(88, 88, 88, 5, 6, 6),
+        [line(0, 3, 0, 0, 1, 2)],
+    ),
+    Point(
+        "max_pool: padding never wins",
+        lambda x: call("max_pool")(x, 2, 2, 1),
+        [line(-1, -4, -2)],
+        line(-1, -2),
+        [line(1, 0, 1)],
+    ),
+    Point(
+        "max_pool: not even over -inf",
+        lambda x: call("max_pool")(x, 3, 2, 1),
+        [line(-inf, -inf, 1, -inf, -inf)],
+        line(-inf, 1, -inf),
+        [line(1, 0, 1, 1, 0)],
+    ),
+    Point(
+        "max_pool of a NaN",
+        lambda x: call("max_pool")(x, 2),
+        [line(1, nan, 2, 1, nan, nan)],
+        line(nan, 2, nan),
+        [line(0, 1, 1, 0, 1, 0)],
+    ),
+    Point(
+        "max_pool: long windows give a tie to the first in row-major order",
+        lambda x: call("max_pool")(x, (3, 6)),
+        [np.eye(3, 6)[None, None, ::-1]],
+        [[[[1]]]],
+        [np.eye(3, 6)[None, None, ::-1] * [[1], [0], [0]]],
+    ),
+    Point(
+        "avg_pool does not count padding",
+        lambda x: call("avg_pool")(x, 2, 2, 1),
+        [line(2, 4, 6)],
+        line(2, 5),
+        [line(1, 0.5, 0.5)],
+    ),
+    Point(
+        "avg_pool of what was padded before counts it",
+        lambda x: call("avg_pool")(call("pad")(x, ((0, 0), (0, 0), (1, 0))), 2),
+        [line(2, 4, 6)],
+        line(1, 5),
+        [line(0.5, 0.5, 0.5)],
+    ),
+]
+
+
+POINTS = [
+    *ELEMENTWISE,
+    *ELEMENTARY,
+    *SPECIAL,
+    *NEURAL,
+    *REDUCE,
+    *SORT,
+    *COMPOSITE,
+    *WINDOWS,
+]

@@ -21,6 +21,8 @@ from gradc.ops.basic import input_
 from gradc.ops.evaluator import evaluate
 from gradc.ops.functions import apply
 from gradc.ops.registry import Op
+from gradc.passes.expand import expand
+from gradc.passes.merge import merge
 from gradc.types import (
     DType,
     TensorType,
@@ -255,9 +257,6 @@ def check(row: Row) -> None:
                 check_derivatives(row, SIZES, symbolic=False, dtype=dtype)
 
 
-INTEGERS = (int64, float64)
-
-
 def with_cotangents(row: Row, dtype: DType) -> Graph:
     """The row's graph with its first cotangents."""
     xs = inputs(row, dtype, None)
@@ -267,6 +266,33 @@ def with_cotangents(row: Row, dtype: DType) -> Graph:
     roots = [*ys, *(b for b in bars if b is not None)]
     outputs = tuple(Output(f"o{k}", t) for k, t in enumerate(roots))
     return Graph("row", tuple(xs), outputs)
+
+
+def check_expansion(row: Row) -> None:
+    """What an op is expanded into has its value, and is of ops that have loops and a spelling."""
+    for dtype in row.dtypes:
+        graph = with_cotangents(row, dtype)
+        simple = merge(expand(graph))
+        data = arrays(row, dtype, SIZES)
+        found = []
+        for version in (graph, simple):
+            outputs = [o.tensor for o in version.outputs if o.tensor is not None]
+            feeds = dict(zip(version.inputs, data, strict=True))
+            found.append(evaluate(outputs, feeds, SIZES))
+        for whole, parts in zip(*found, strict=True):
+            assert whole.dtype == parts.dtype
+            tolerance = 1e-5 if whole.dtype == np.float32 else 1e-12
+            np.testing.assert_allclose(parts, whole, rtol=tolerance, atol=tolerance)
+        for node in simple.nodes():
+            op = node.op
+            assert op.expand is None
+            assert op.form is not None or op.name == "input"
+            assert op.text is not None or op.name in ("input", "constant")
+            if op.elementwise:
+                assert op.spell or op.name in ("cast", "add_n"), op.name
+
+
+INTEGERS = (int64, float64)
 
 
 def ops_of(module: Any) -> set[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases import ALL, call
 from points import POINTS, check_point
-from rows import SIZES, arrays, check, ops_in, ops_of, with_cotangents
+from rows import check, check_expansion, ops_in, ops_of
 
 from gradc.autodiff.reverse import gradients
 from gradc.errors import GradcError
@@ -57,27 +57,7 @@ def test_every_op_has_a_case():
 
 @pytest.mark.parametrize("row", ALL, ids=str)
 def test_expansion(row):
-    """What an op is expanded into has its value, and is of ops that have loops and a spelling."""
-    for dtype in row.dtypes:
-        graph = with_cotangents(row, dtype)
-        simple = merge(expand(graph))
-        data = arrays(row, dtype, SIZES)
-        found = []
-        for version in (graph, simple):
-            outputs = [o.tensor for o in version.outputs if o.tensor is not None]
-            feeds = dict(zip(version.inputs, data, strict=True))
-            found.append(evaluate(outputs, feeds, SIZES))
-        for whole, parts in zip(*found, strict=True):
-            assert whole.dtype == parts.dtype
-            tolerance = 1e-5 if whole.dtype == np.float32 else 1e-12
-            np.testing.assert_allclose(parts, whole, rtol=tolerance, atol=tolerance)
-        for node in simple.nodes():
-            op = node.op
-            assert op.expand is None
-            assert op.form is not None or op.name == "input"
-            assert op.text is not None or op.name in ("input", "constant")
-            if op.elementwise:
-                assert op.spell or op.name in ("cast", "add_n"), op.name
+    check_expansion(row)
 
 
 SHARED = {
