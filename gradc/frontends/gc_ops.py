@@ -360,6 +360,7 @@ _KINDS: Mapping[str, Callable[[Any, int], bool]] = {
     "message": _is_text,
     "method": lambda value, rank: value in ("", "add_n", "tree", "accumulate_n"),
     "n": lambda value, rank: _is_int(value) and 0 <= value <= 100,
+    "needs": _is_dims,
     "offset": lambda value, rank: _is_int(value),
     "out": _is_labels,
     "padding": _is_pairs,

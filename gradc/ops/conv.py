@@ -17,11 +17,13 @@ from gradc.errors import InternalError, OptionError, ShapeError
 from gradc.graph import Node, Tensor
 from gradc.ops import arraylib
 from gradc.ops.basic import add_n, numpy_dim, numpy_shape
-from gradc.ops.contract import conjugate, contracted, numbers
+from gradc.ops.complex import conjugate
+from gradc.ops.contract import contracted, numbers
 from gradc.ops.functions import TensorLike, function
 from gradc.ops.registry import Op, bilinear
 from gradc.ops.shape import (
     concatenate_op,
+    demanded,
     flip_op,
     permuted,
     reshaped,
@@ -352,15 +354,23 @@ def _filters(w: Tensor, taps: Sequence[int], g: Geometry) -> _Labelled:
     return _Labelled(reshaped(w, split), labels).without_ones()
 
 
-def _meet(a: _Labelled, b: _Labelled, order: Sequence[int], shape: Shape) -> Tensor:
-    """The contraction of two labelled tensors, its axes in this order, then in this shape."""
-    either = {*a.labels, *b.labels}
-    out = tuple(v for v in order if v in either)
+def _order(g: Geometry, channels: int) -> tuple[int, ...]:
+    """The labels of images in the order of their axes."""
+    places, _ = _labels(g)
+    return (N, *places, G, channels) if g.last else (N, G, channels, *places)
+
+
+def _present(order: Sequence[int], a: _Labelled, b: _Labelled) -> tuple[int, ...]:
+    """The labels that one of two tensors has."""
+    return tuple(v for v in order if v in a.labels or v in b.labels)
+
+
+def _meet(a: _Labelled, b: _Labelled, order: Sequence[int]) -> Tensor:
+    """The contraction of two labelled tensors, its axes in this order."""
+    out = _present(order, a, b)
     if a.labels == b.labels == out:
-        found = a.tensor * b.tensor
-    else:
-        found = contracted(a.tensor, b.tensor, a.labels, b.labels, out)
-    return reshaped(found, shape)
+        return a.tensor * b.tensor
+    return contracted(a.tensor, b.tensor, a.labels, b.labels, out)
 
 
 def _is_short(w: _Labelled, g: Geometry) -> bool:
@@ -408,12 +418,16 @@ def _conv_expand(node: Node) -> Tensor:
     image = _images(padded(x, g.axes, g.padding), C, places, g)
     filters = _filters(w, taps, g)
     counts = g.spatial(node.out.shape)
-    order = (N, *places, G, O) if g.last else (N, G, O, *places)
+    order = _present(_order(g, O), image, filters)
     sizes = [filters.size(t) for t in taps]
     if not _is_short(filters, g):
         windows = _windows_of(image, sizes, g, counts)
-        return _meet(filters, windows, order, node.out.shape)
+        return reshaped(_meet(filters, windows, order), node.out.shape)
 
+    needs = _conv_requires(
+        node, x.shape, w.shape
+    )  # slices of no length ask for nothing
+    image = _Labelled(demanded(image.tensor, *needs), image.labels)
     total: Tensor | None = None
     for c in range(_static(filters.size(C))):
         one = _at(image, {C: c})
@@ -475,46 +489,55 @@ def _conv_input_expand(node: Node) -> Tensor:
     filters = _filters(w, taps, g)
     image = _images(y, O, places, g)
     whole = [a + d + b for d, (a, b) in zip(spatial, g.padding, strict=True)]
-    inside = filters.size(C)
-    batch = y.shape[0]
-    order = (N, *places, G, C) if g.last else (N, G, C, *places)
-    channels = (g.groups, inside)
-    put = (batch, *whole, *channels) if g.last else (batch, *channels, *whole)
-    counts = g.spatial(y.shape)
+    order = _present(_order(g, C), image, filters)
     axes = [order.index(v) for v in places]
+    put = tuple(
+        whole[places.index(v)]
+        if v in places
+        else filters.size(v)
+        if v != N
+        else y.shape[0]
+        for v in order
+    )
     if _is_short(filters, g):
         parts = []
         for tap in all_taps(sizes) or []:
             factor = _at(filters, dict(zip(taps, tap, strict=True)))
-            part = _meet(image, factor, order, _put(put, axes, counts))
+            part = _meet(image, factor, order)
             parts.append(tap_embed(part, put, axes, tap, g.stride, g.dilation))
         found = parts[0] if len(parts) == 1 else add_n(*parts, method="")
     else:
         # filters first: rows of taps and channels, columns of places
-        windows = _meet(
-            filters,
-            image,
-            (N, G, C, *taps, *places),
-            (batch, *channels, *sizes, *counts),
-        )
-        perm = (N, G, C, *taps, *places)
-        turned = permuted(windows, [perm.index(v) for v in (*order, *taps)])
-        found = fold(
-            turned,
-            shape=put,
-            axes=tuple(axes),
-            stride=g.stride,
-            dilation=g.dilation,
-        )
+        rows = _present((N, G, C, *taps, *places), image, filters)
+        windows = _meet(filters, image, rows)
+        inside = [t for t in taps if t in rows]
+        turned = permuted(windows, [rows.index(v) for v in (*order, *inside)])
+        found = _folded(turned, put, axes, [t in rows for t in taps], g)
     return reshaped(cropped(found, axes, g.padding), node.out.shape)
 
 
-def _put(shape: Shape, axes: Sequence[int], sizes: Sequence[Dim]) -> Shape:
-    """The shape with other sizes at the axes."""
-    found = list(shape)
-    for a, d in zip(axes, sizes, strict=True):
-        found[a] = d
-    return tuple(found)
+def _folded(
+    y: Tensor, put: Shape, axes: Sequence[int], slid: Sequence[bool], g: Geometry
+) -> Tensor:
+    """Windows put back where they stand; axes that have one tap (not `slid`) have no windows."""
+    several = [k for k in range(g.rank) if slid[k]]
+    single = [k for k in range(g.rank) if not slid[k]]
+    if several:
+        shape = list(put)
+        for k in single:
+            shape[axes[k]] = y.shape[axes[k]]
+        y = fold(
+            y,
+            shape=tuple(shape),
+            axes=tuple(axes[k] for k in several),
+            stride=tuple(g.stride[k] for k in several),
+            dilation=tuple(g.dilation[k] for k in several),
+        )
+    if single:
+        alone = [axes[k] for k in single]
+        zeros, ones = [0] * len(single), [1] * len(single)
+        y = tap_embed(y, put, alone, zeros, [g.stride[k] for k in single], ones)
+    return y
 
 
 def _turned(w: Tensor, g: Geometry) -> Tensor:
@@ -542,23 +565,19 @@ def _conv_filter_expand(node: Node) -> Tensor:
     order = (*taps, C, G, O) if g.last else (G, O, C, *taps)
     counts = g.spatial(y.shape)
     shape = node.out.shape
-    known = all_taps((inside, *sizes))
-    if known is None or not isinstance(out, int) or out > SHORT:
+    several = (inside, *sizes)
+    if all_taps(several) is None or not isinstance(out, int) or out > SHORT:
         windows = _windows_of(image, sizes, g, counts)
-        return _meet(seeds, windows, order, shape)
-
-    def part(c: int, tap: tuple[int, ...]) -> Tensor:
-        """The derivatives by one tap of one channel: (group, filter)."""
+        return reshaped(_meet(seeds, windows, order), shape)
+    parts = []
+    for index in all_taps((*sizes, inside) if g.last else several) or []:
+        c, tap = (index[-1], index[:-1]) if g.last else (index[0], index[1:])
         one = _at(image, {C: c})
         met = tap_slice(one.tensor, _placed(one), tap, counts, g.stride, g.dilation)
-        return _meet(seeds, _Labelled(met, one.labels), (G, O), (g.groups, out))
-
-    parts = [part(k[0], k[1:]) for k in known]
-    if g.last:
-        rows = [reshaped(p, (1, g.groups, out)) for p in parts]
-        return reshaped(_joined(rows, 0), shape)
-    rows = [reshaped(p, (g.groups, out, 1)) for p in parts]
-    return reshaped(_joined(rows, 2), shape)
+        each = _meet(seeds, _Labelled(met, one.labels), (G, O))
+        count = g.groups * out
+        parts.append(reshaped(each, (1, count) if g.last else (count, 1)))
+    return reshaped(_joined(parts, 0 if g.last else 1), shape)
 
 
 def _joined(parts: Sequence[Tensor], along_: int) -> Tensor:
@@ -805,6 +824,8 @@ def _slid(name: str, a: Tensor, v: Tensor, mode: str) -> Tensor:
         raise OptionError(
             f"{name}: expected a mode of 'full', 'same' or 'valid', found {mode!r}"
         )
+    if mode == "same":
+        a = demanded(a, n - m)
     g = Geometry((1,), (pairs[mode],), (1,), 1, False)
     found = conv(reshaped(a, (1, 1, n)), reshaped(v, (1, 1, m)), **g.attrs())
     return reshaped(found, (found.shape[2],))

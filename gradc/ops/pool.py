@@ -45,7 +45,7 @@ from gradc.ops.registry import (
     linear,
     primitive,
 )
-from gradc.ops.shape import reshaped, sizes_of, unproved
+from gradc.ops.shape import demanded, reshaped, sizes_of, unproved
 from gradc.ops.window import (
     Padding,
     Pairs,
@@ -132,6 +132,7 @@ def _slices(x: Tensor, node: Node) -> list[Tensor] | None:
     known = all_taps(a.taps)
     if known is None:
         return None
+    x = demanded(x, *_requires(x.shape, node))  # slices of no length ask for nothing
     counts = [positions(x.shape[k], n, s, 1) for k, n, s in _axes(node)]
     return [tap_slice(x, a.axes, tap, counts, a.stride, _ones(a.axes)) for tap in known]
 

@@ -40,6 +40,7 @@ from gradc.types import (
 
 __all__ = [
     "concatenate_op",
+    "demanded",
     "diagonal_op",
     "dtype_from",
     "embed",
@@ -347,6 +348,27 @@ update_slice: Op = linear(
     ),
     doc="The first operand, but for its elements at `start::step`, which are the second's.",
 )
+
+
+# ---------------------------------------------------------------- demands
+
+
+demand: Op = linear(
+    "demand",
+    type=lambda x, *, needs: x.with_shape(x.shape),
+    numpy=lambda x, *, needs: np.array(x),
+    transpose=lambda out_bar, x, *, needs: out_bar,
+    form=lambda node: View(tuple(axis(k) for k in range(node.inputs[0].ndim))),
+    text=lambda node, args: args[0],
+    requires=lambda node: unproved(*node.attrs.needs),
+    doc="The operand as it is; the call checks that the numbers `needs` are not below 0.",
+)
+
+
+def demanded(x: Tensor, *needs: Dim) -> Tensor:
+    """`x`, where these numbers are not below 0: the same tensor where that is known."""
+    open_ = tuple(unproved(*needs))
+    return demand(x, needs=open_) if open_ else x
 
 
 # ------------------------------------------------------------------- flips

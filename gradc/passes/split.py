@@ -24,6 +24,7 @@ VIEWS = frozenset(
         "flip",
         "cast",
         "diagonal",
+        "demand",
         "window",
         "iota",
         "dim",

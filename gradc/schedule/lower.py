@@ -22,6 +22,7 @@ from gradc.ops.loops import Affine, Contract, Cumulate, Elementwise, Fill
 from gradc.passes.simplify import simplify
 from gradc.schedule.again import recompute_operands
 from gradc.schedule.calls import call_statements
+from gradc.schedule.contract import turn_products
 from gradc.schedule.decisions import Decisions, decisions
 from gradc.schedule.fuse import BLOCK, Item, LoopItem, fuse, separate
 from gradc.schedule.program import (
@@ -153,6 +154,7 @@ def schedule(graph: Graph, name: str, level: int = 1) -> Scheduled:
     """The Program of a graph of primitives. Level 0 makes one nest a node."""
     if level > 0:
         graph = written_out(graph)
+    graph = turn_products(graph)
     reserved = frozenset(_symbols(graph)) | {
         t.name for n in graph.nodes() for t in n.outputs
     }

@@ -185,6 +185,7 @@ OTHERS = [
     ),
     *(
         "sliding_window_view(x, 2, 1)",
+        "convolve(x[:, 0], v, 'same')",
         "gradients(sum(sliding_window_view(s, (2, 2)) ** 2), s)[0]",
         "gradients(sum(conv1d(a, b, 2, 1) ** 2), [a, b])[0]",
         "gradients(sum(conv1d(a, b, 2, 1) ** 2), [a, b])[1]",

@@ -185,38 +185,34 @@ def test_windows_last_for_one_image():
 
 TEXT = """
 x: float32[N, 3, H, W]
-w: float32[4, 3, 3, 3]
-u: float32[3, 2, 4, 20]
-v: float32[8, 1, 2, 3]
+w: float32[20, 3, 3, 3]
 k: float64[K]
-a = conv2d(x, w, padding="same")
-b = max_pool(relu(a), 3, 2, "same")
-c = conv2d(transpose(b, (0, 2, 3, 1)), u, (2, 1), ((1, 1), (0, 1)), layout="NHWC")
-d = avg_pool(c, 2, 1, ((0, 0), (1, 0)), "NHWC")
-e = conv2d(concatenate([a, a * a], 1), v, groups=8)
+a = max_pool(conv2d(x, w, padding="same"), 2)
 f = convolve(k, [0.5, 1.0, -2.0], "same")
-loss = sum(d * d) + sum(e) + sum(f * correlate(k, k[:1])).astype(float32)
-differentiate(loss, [x, w, u, v, k])
+loss = sum(a * a) + sum(f * f).astype(float32)
+differentiate(loss, [x, w, k])
 return loss
 """
 
 
-@pytest.mark.parametrize("target, opt", [("numpy", 1), ("numba", 1), ("numba", 0)])
-def test_compiled(target, opt):
+@pytest.mark.parametrize("target", ["numpy", "numba"])
+def test_compiled(target):
     rng = np.random.default_rng(3)
-    shapes = [(2, 3, 7, 6), (4, 3, 3, 3), (3, 2, 4, 20), (8, 1, 2, 3)]
-    data = [rng.normal(size=s).astype("f4") for s in shapes] + [rng.normal(size=9)]
+    x, w = (rng.normal(size=s).astype("f4") for s in ((2, 3, 7, 6), (20, 3, 3, 3)))
+    data = [x, w, rng.normal(size=9)]
     graph = parse(TEXT)
     bars = gradients(graph.names["loss"], list(graph.inputs)).tensors
     feeds = dict(zip(graph.inputs, data, strict=True))
     wanted = evaluate([graph.names["loss"], *bars], feeds)
-    module = compile(TEXT, target=target, opt=opt)
+    module = compile(TEXT, target=target)
     values, found = module.value_and_gradients(*data)
     for got, want in zip((*values, *found), wanted, strict=True):
         assert got.dtype == want.dtype
         np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-4)
-    values, found = module.value_and_gradients(*(d[:0] for d in data[:1]), *data[1:])
+    values, found = module.value_and_gradients(x[:0], w, data[2])
     assert found.x.shape == (0, 3, 7, 6)
     assert not np.any(found.w)
     with pytest.raises(ValueError, match="f = convolve"):
-        module.value_and_gradients(*data[:4], data[4][:2])
+        module.value_and_gradients(x, w, data[2][:2])
+    with pytest.raises(ValueError, match="max_pool"):
+        module.value_and_gradients(x[..., :1], w, data[2])

@@ -208,6 +208,18 @@ CONVOLUTIONS = [
         ),
     ),
     conv_row(
+        "conv2d by products of taps, channels last",
+        ("B 3 4 2", "1 2 2 3"),
+        lambda x, w: conv2d(x, w, (2, 1), layout="NHWC"),
+        lambda x, w: last(filtered(first(x), filters_first(w), (2, 1))),
+    ),
+    conv_row(
+        "conv2d of one row with strides, in groups",
+        ("B 6 5 7", "4 3 1 7"),
+        lambda x, w: conv2d(x, w, (2, 3), ((1, 0), (2, 1)), groups=2),
+        lambda x, w: filtered(x, w, (2, 3), [(1, 0), (2, 1)], groups=2),
+    ),
+    conv_row(
         "depthwise conv2d, channels last",
         ("B 3 4 3", "2 2 1 3"),
         lambda x, w: conv2d(x, w, groups=3, layout="NHWC"),
