@@ -104,13 +104,21 @@ def _segment_sum(x: Operands, attrs: Attributes) -> Any:
     return apply("index_add", empty, segments, values)
 
 
+def _pool(name: str) -> Spelling:
+    def build(x: Operands, attrs: Attributes) -> Any:
+        padding = attrs["padding"].lower()
+        return apply(name, *x, attrs["ksize"], attrs["strides"], padding, "NHWC")
+
+    return Spelling((name,), build)
+
+
 def _triangular_solve(x: Operands, attrs: Attributes) -> Any:
     return apply("solve_triangular", *x, lower=attrs["lower"])
 
 
 SAME_NAME = """
-    abs acos add argmin asinh atan avg_pool broadcast_to complex conj cos cumprod cumsum det diag
-    erfinv exp fft flip floor greater irfft less log max_pool mean min minimum norm outer
+    abs acos add argmin asinh atan broadcast_to complex conj cos cumprod cumsum det diag
+    erfinv exp fft flip floor greater irfft less log mean min minimum norm outer
     prevent_gradient prod real reciprocal relu reshape round sin sinh slogdet softmax softplus
     softsign sort sqrt square stop_gradient sum tanh top_k var where xlogy zeros_like
 """
@@ -125,6 +133,8 @@ SPELLINGS: Mapping[str, Spelling] = {
     "neg": _plain("negative"),
     "pow": _plain("power"),
     "while": _plain("while_loop"),
+    "avg_pool": _pool("avg_pool"),
+    "max_pool": _pool("max_pool"),
     "cast": Spelling(
         ("astype",), lambda x, a: apply("astype", x[0], DTYPES[a["dtype"]])
     ),
