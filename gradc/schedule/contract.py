@@ -225,7 +225,10 @@ def _turned(node: Node) -> Tensor | None:
     if not isinstance(form, Contract):
         return None
     sizes = _sizes(node, form)
-    least = max(GAIN * _work(matrix_product(node), sizes), WORTH)
+    found = matrix_product(node)
+    if found is not None and any(map(is_windowed, node.inputs)):
+        return None
+    least = max(GAIN * _work(found, sizes), WORTH)
     if _nominal(sizes.values()) < least:
         return None
     shared = [v for v in form.out if v in form.lhs and v in form.rhs]
