@@ -635,45 +635,24 @@ def _run(
 ) -> int:
     arena_int64 = arena.view(np.int64)
     slots = arena_int64[:16]
+    place = 8 * ((M * N + 7) // 8) + 8 * ((N + 7) // 8) + 8 * ((N**2 + 7) // 8) + 16
+    place2 = place + 8 * ((N**2 + 7) // 8)
+    place3 = place2 + 8 * ((N + 7) // 8)
+    place4 = place3 + 8 * ((M * N + 7) // 8)
     t13 = arena[
         8 * ((M * N + 7) // 8) + 8 * ((N + 7) // 8) + 16 : N**2
         + 8 * ((M * N + 7) // 8)
         + 8 * ((N + 7) // 8)
         + 16
     ].reshape((N, N))
-    L = arena[
-        8 * ((M * N + 7) // 8) + 8 * ((N + 7) // 8) + 8 * ((N**2 + 7) // 8) + 16 : N**2
-        + 8 * ((M * N + 7) // 8)
-        + 8 * ((N + 7) // 8)
-        + 8 * ((N**2 + 7) // 8)
-        + 16
-    ].reshape((N, N))
+    L = arena[place : N**2 + place].reshape((N, N))
     t14 = arena[16 : N + 16].reshape((N, 1))
-    t15 = arena[
-        8 * ((M * N + 7) // 8) + 8 * ((N + 7) // 8) + 16 * ((N**2 + 7) // 8) + 16 : N
-        + 8 * ((M * N + 7) // 8)
-        + 8 * ((N + 7) // 8)
-        + 16 * ((N**2 + 7) // 8)
-        + 16
-    ].reshape((N, 1))
+    t15 = arena[place2 : N + place2].reshape((N, 1))
     t27 = arena[8 * ((N + 7) // 8) + 16 : M * N + 8 * ((N + 7) // 8) + 16].reshape(
         (N, M)
     )
-    v = arena[
-        8 * ((M * N + 7) // 8) + 16 * ((N + 7) // 8) + 16 * ((N**2 + 7) // 8) + 16 : M
-        * N
-        + 8 * ((M * N + 7) // 8)
-        + 16 * ((N + 7) // 8)
-        + 16 * ((N**2 + 7) // 8)
-        + 16
-    ].reshape((N, M))
-    t31 = arena[
-        16 * ((M * N + 7) // 8) + 16 * ((N + 7) // 8) + 16 * ((N**2 + 7) // 8) + 16 : M
-        + 16 * ((M * N + 7) // 8)
-        + 16 * ((N + 7) // 8)
-        + 16 * ((N**2 + 7) // 8)
-        + 16
-    ]
+    v = arena[place3 : M * N + place3].reshape((N, M))
+    t31 = arena[place4 : M + place4]
     t2 = 2.0 * log_amplitude
     t4 = _exp(log_length)
     noise = _exp(2.0 * log_noise)

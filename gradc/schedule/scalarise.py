@@ -312,11 +312,7 @@ class _Writer:
         if old not in self.whole:
             parts = self.elements[old]
             axes = short_axes(old.shape)
-            if axes and len(parts) == 1:
-                fresh = reshape(*parts.values(), shape=old.shape)
-                fresh.name = old.name
-                self.whole[old] = fresh
-            elif axes:
+            if axes:
                 fresh = assemble(*parts.values(), shape=old.shape, axes=axes)
                 fresh.name = old.name
                 self.whole[old] = fresh
