@@ -454,6 +454,7 @@ def _value_and_gradients(
 ) -> int:
     arena_int64 = arena.view(np.int64)
     slots = arena_int64[:16]
+    place = 192 * B + 8 * ((5 * B + 7) // 8) + 16 * ((B + 15) // 16) + 24
     arena_float32 = arena.view(np.float32)
     t = arena_float32[48 : 128 * B + 48].reshape((B, 128))
     h2 = arena_float32[256 * B + 48 : 384 * B + 48].reshape((B, 128))
@@ -470,12 +471,7 @@ def _value_and_gradients(
         + 48
     ]
     t23 = arena_float32[128 * B + 48 : 138 * B + 48].reshape((B, 10))
-    z_bar2 = arena_float32[
-        384 * B + 16 * ((5 * B + 7) // 8) + 32 * ((B + 15) // 16) + 48 : 394 * B
-        + 16 * ((5 * B + 7) // 8)
-        + 32 * ((B + 15) // 16)
-        + 48
-    ].reshape((B, 10))
+    z_bar2 = arena_float32[2 * place : 10 * B + 2 * place].reshape((B, 10))
     h_bar = arena_float32[48 : 128 * B + 48].reshape((B, 128))
     t26 = arena_float32[128 * B + 48 : 256 * B + 48].reshape((B, 128))
     _gemm_f32(_N, _N, 1.0, x, W1, 0.0, t, slots)
