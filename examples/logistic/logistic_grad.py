@@ -1181,9 +1181,7 @@ def _checked(out: list[Any], wanted: Any) -> None:
             raise ValueError(f"out: {name}: the array is read-only")
         own = own and array.flags.owndata
         for other, earlier in before:
-            if array is earlier or (
-                not own and np.may_share_memory(array, earlier, max_work=1000)
-            ):
+            if array is earlier or (not own and np.shares_memory(array, earlier)):
                 raise ValueError(f"out: {other} and {name} share memory")
         before.append((name, array))
 
