@@ -1,6 +1,23 @@
-"""`python -m gradc` is the command `gradc`."""
+"""`python -m gradc` and the script `gradc`."""
 
-from gradc.cli.app import run
+from __future__ import annotations
+
+import sys
+
+__all__ = ["run"]
+
+
+def run() -> None:
+    """The command line; whoever interrupts it while it starts sees no traceback either."""
+    try:
+        from gradc.cli import app
+
+        app.run()
+    except KeyboardInterrupt:
+        if sys.stderr is not None:
+            sys.stderr.write("error: interrupted [interrupted]\n")
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     run()

@@ -200,7 +200,7 @@ def completed(arguments: str) -> int:
 
 
 def run() -> None:
-    """The console script."""
+    """What the shell has asked for."""
     asked = os.environ.get(COMPLETE)
     if asked:
         sys.exit(completed(asked))

@@ -43,14 +43,18 @@ def _store() -> Store:
 
 
 @command.command("path")
-def path() -> None:
+@json_option
+def path(as_json: bool) -> None:
     """Print the folder."""
     folder = _store().folder
     if folder is None:
         raise SourceError(
             "there is no home folder", code="no-home", hint="set GRADC_CACHE_DIR"
         )
-    write_lines([str(folder)])
+    if as_json:
+        print_json({"path": str(folder)})
+    else:
+        write_lines([str(folder)])
 
 
 @command.command("list")

@@ -379,6 +379,26 @@ def test_interrupted(gradc: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (done.status, done.err) == (130, "error: interrupted [interrupted]\n")
 
 
+def test_interrupted_while_it_starts(folder: Path) -> None:
+    code = (
+        "import runpy, sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'click':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "runpy.run_module('gradc', run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "error: interrupted [interrupted]\n")
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="needs pipes that break")
 def test_a_reader_that_leaves(folder: Path) -> None:
     reader, writer = os.pipe()

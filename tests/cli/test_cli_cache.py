@@ -27,6 +27,8 @@ def kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_path(gradc: Shell, folder: Path, kept: Path) -> None:
     done = gradc("cache", "path")
     assert (done.status, done.out) == (0, f"{folder / 'cache'}\n")
+    plain = json.loads(gradc("cache", "path", "--json").out)
+    assert plain == {"path": str(folder / "cache")}
 
 
 def test_path_without_a_home(gradc: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Emitted modules: their text, their calls, their errors, and how they are loaded."""
 
 import ast
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+import zipimport
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +66,14 @@ def inputs_of(module, seed=0):
     if "K" in found:
         found["K"] = found["K"] @ found["K"].T + np.eye(4)
     return found
+
+
+@contextlib.contextmanager
+def refused(error, text):
+    """The error with just this text."""
+    with pytest.raises(error) as caught:
+        yield
+    assert str(caught.value) == text
 
 
 def flat(result):
@@ -290,6 +300,87 @@ def test_zero_sizes(logistic):
     assert gradient.w.shape == (2,)
 
 
+class Frame:
+    """An array of another library."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array if dtype is None else self.array.astype(dtype)
+
+
+class Interface:
+    def __init__(self, array):
+        self.__array_interface__ = array.__array_interface__
+        self.array = array
+
+
+class Subclass(np.ndarray):
+    pass
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("target", TARGETS)
+def test_arrays_of_all_kinds_in_all_places(target):
+    """One graph with inputs of many dtypes, each given as each kind of array."""
+    module = gradc.compile(
+        "A: float[N, M]\ns: float\nk: int[M]\nf: float32[M]\nb: bool[M]\n"
+        "c: complex128[M]\nx = A[0]\n"
+        "y = sum(A @ x) * s + sum(where(b, x, 0.0)) + sum(x[k]) + sum(abs(c))\n"
+        "g = sum(f).astype(float64)\ndifferentiate([y, g], [A, s, f, c])\nreturn y, A.T, k",
+        target=target,
+    )
+    rng = np.random.default_rng(0)
+    feeds = {
+        "A": rng.normal(size=(3, 4)),
+        "s": np.float64(1.5),
+        "k": np.array([0, -1, 2, 3]),
+        "f": rng.normal(size=4).astype(np.float32),
+        "b": np.array([True, False, True, False]),
+        "c": rng.normal(size=4) + 1j,
+    }
+    want = flat(module.value_and_gradients(**feeds)) + flat(module.run(**feeds))
+
+    def read_only(a):
+        a.flags.writeable = False
+        return a
+
+    kinds = [
+        np.asfortranarray,
+        lambda a: a[::-1].copy()[::-1],
+        lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
+        lambda a: a.astype(a.dtype.newbyteorder()),
+        lambda a: read_only(a.astype(a.dtype.newbyteorder())),
+        read_only,
+        lambda a: (
+            np.frombuffer(b" " + a.tobytes(), "u1")[1:].view(a.dtype).reshape(a.shape)
+        ),
+        lambda a: a.view(Subclass),
+        Frame,
+        Interface,
+        lambda a: a.tolist(),
+        lambda a: list(a),
+    ]
+    for k, kind in enumerate(kinds):
+        for name in ("A", "k", "f", "b", "c"):
+            given = {**feeds, name: kind(feeds[name].copy())}
+            results = flat(module.value_and_gradients(**given)) + flat(
+                module.run(**given)
+            )
+            for found, wanted in zip(results, want, strict=True):
+                assert type(found) is type(wanted), (k, name)
+                np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    large = {**feeds, "f": [1e300, 0.0, 0.0, 0.0]}  # Python's numbers are weak
+    assert np.isinf(module.value_and_gradients(**large)[0].g)
+    for s in (3 / 2, np.float32(1.5), np.array(1.5), read_only(np.array(1.5, ">f8"))):
+        assert module.run(**{**feeds, "s": s}).y == want[0]
+    one = {**feeds, "A": np.broadcast_to(feeds["A"][0], (3, 4)), "k": feeds["k"][::-1]}
+    other = {**one, "A": one["A"].copy(), "k": one["k"].copy()}
+    for found, wanted in zip(module.run(**one), module.run(**other), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.filterwarnings("error")
 def test_no_floating_point_warnings(logistic):
     X = np.array([[np.inf, 1e308], [np.nan, -1e308]])
@@ -297,60 +388,107 @@ def test_no_floating_point_warnings(logistic):
         logistic.value_and_gradients(X, np.zeros(2), np.full(2, 1e308))
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "text"),
-    [
-        (
-            {"w": np.zeros(4)},
-            ValueError,
-            "w: expected float64[D] with D = 3 (from X.shape[1]), got shape (4,)",
-        ),
-        ({"X": np.zeros(3)}, ValueError, "X: expected float64[N, D], got shape (3,)"),
-        (
-            {"X": np.zeros((4, 3), complex)},
-            TypeError,
-            "X: expected float64[N, D], got complex128; write X.real",
-        ),
-        (
-            {"X": np.zeros((4, 3), np.complex64)},
-            TypeError,
-            "X: expected float64[N, D], got complex64; write X.real",
-        ),
-        (
-            {"y": np.zeros((4, 1), complex)},
-            ValueError,
-            "y: expected float64[N], got shape (4, 1)",
-        ),
-        (
-            {"w": np.ma.masked_array(np.zeros(3), [True, False, False])},
-            TypeError,
-            "w: expected float64[D], got a masked array; write w.filled(0)",
-        ),
-        (
-            {"l2": np.ma.masked},
-            TypeError,
-            "l2: expected float64, got a masked array; write l2.filled(0)",
-        ),
-        ({"y": None}, TypeError, "y: expected float64[N], got NoneType"),
-        ({"y": ["a"] * 4}, TypeError, "y: expected float64[N], got str"),
-        ({"l2": 1j}, TypeError, "l2: expected float64, got 1j"),
-        ({"l2": [1.0]}, ValueError, "l2: expected float64, got shape (1,)"),
-        ({"l2": 2**60 + 1}, TypeError, "which it can't hold"),
-        ({"X": [[1.0], [1.0, 2.0]]}, ValueError, "X: expected float64[N, D]: "),
-        ({"threads": 0}, ValueError, "threads: expected at least 1, got 0"),
-        ({"threads": "2"}, TypeError, "threads: expected an int, got str"),
-        ({"out": 1}, TypeError, "out: expected"),
-        ({"nought": 1}, TypeError, "nought"),
-    ],
+RAGGED = (
+    "X: expected float64[N, D]: setting an array element with a sequence. The requested array "
+    "has an inhomogeneous shape after 1 dimensions. The detected shape was (2,) + inhomogeneous "
+    "part."
 )
+WRONG = [
+    (
+        {"w": np.zeros(4)},
+        ValueError,
+        "w: expected float64[D] with D = 3 (from X.shape[1]), got shape (4,)",
+    ),
+    (
+        {"w": [0.0] * 4},
+        ValueError,
+        "w: expected float64[D] with D = 3 (from X.shape[1]), got shape (4,)",
+    ),
+    ({"X": np.zeros(3)}, ValueError, "X: expected float64[N, D], got shape (3,)"),
+    ({"X": 1.0}, ValueError, "X: expected float64[N, D], got shape ()"),
+    ({"y": np.zeros((4, 1))}, ValueError, "y: expected float64[N], got shape (4, 1)"),
+    (
+        {"X": np.zeros((4, 3), complex)},
+        TypeError,
+        "X: expected float64[N, D], got complex128; write X.real",
+    ),
+    (
+        {"X": np.zeros((4, 3), np.complex64)},
+        TypeError,
+        "X: expected float64[N, D], got complex64; write X.real",
+    ),
+    (
+        {"y": np.zeros((4, 1), complex)},
+        ValueError,
+        "y: expected float64[N], got shape (4, 1)",
+    ),
+    (
+        {"w": np.zeros(3, np.longdouble)},
+        TypeError,
+        "w: expected float64[D], got float128; write w.astype(np.float64)",
+    ),
+    (
+        {"w": np.ma.masked_array(np.zeros(3), [True, False, False])},
+        TypeError,
+        (
+            "w: expected float64[D], got a masked array; "
+            "write w.filled(0) or another value"
+        ),
+    ),
+    (
+        {"l2": np.ma.masked},
+        TypeError,
+        (
+            "l2: expected float64, got a masked array; "
+            "write l2.filled(0) or another value"
+        ),
+    ),
+    ({"y": None}, TypeError, "y: expected float64[N], got NoneType"),
+    (
+        {"y": [1, None, 2, "a"]},
+        TypeError,
+        "y: expected float64[N], got NoneType and int and str",
+    ),
+    ({"y": ["a"] * 4}, TypeError, "y: expected float64[N], got str"),
+    ({"y": b"abcd"}, TypeError, "y: expected float64[N], got bytes"),
+    ({"y": {1.0, 2.0}}, TypeError, "y: expected float64[N], got set"),
+    (
+        {"y": np.zeros(4, "M8[D]")},
+        TypeError,
+        "y: expected float64[N], got datetime64[D]",
+    ),
+    ({"l2": 1j}, TypeError, "l2: expected float64, got 1j"),
+    ({"l2": None}, TypeError, "l2: expected float64, got NoneType"),
+    ({"l2": "1"}, TypeError, "l2: expected float64, got str"),
+    ({"l2": [1.0]}, ValueError, "l2: expected float64, got shape (1,)"),
+    (
+        {"l2": 2**60 + 1},
+        TypeError,
+        "l2: expected float64, got 1152921504606846977, which it can't hold",
+    ),
+    (
+        {"l2": 10**5000},
+        TypeError,
+        "l2: expected float64, got an int of 16610 bits, which it can't hold",
+    ),
+    ({"X": [[1.0], [1.0, 2.0]]}, ValueError, RAGGED),
+    ({"threads": 0}, ValueError, "threads: expected at least 1, got 0"),
+    ({"threads": "2"}, TypeError, "threads: expected an int, got str"),
+    ({"threads": False}, TypeError, "threads: expected an int, got bool"),
+    ({"out": 1}, TypeError, "out: expected a tuple of 2, got int"),
+    ({"nought": 1}, TypeError, "run() got an unexpected keyword argument 'nought'"),
+]
+
+
+@pytest.mark.parametrize(("changes", "error", "text"), WRONG)
 def test_wrong_arguments(logistic, changes, error, text):
     with pytest.raises(error) as caught:
         logistic.run(**{**inputs_of(logistic), **changes})
-    assert text in str(caught.value)
+    assert str(caught.value) == text
 
 
 def test_missing_argument_is_named(logistic):
-    with pytest.raises(TypeError, match="'w'"):
+    with refused(TypeError, "run() missing 1 required positional argument: 'w'"):
         logistic.run(np.zeros((2, 2)), np.zeros(2))
 
 
@@ -364,11 +502,22 @@ def test_python_numbers_are_weak(target):
         assert module.run(x, 3, True, 1.0).x if hasattr(module, "x") else True
         assert type(module.run(x, 3, True, 1.0)[0]) is np.float32
     assert module.run(1, 3.0, 0, 2)[1] == 3
-    for wrong in ({"k": 300}, {"k": 2.5}, {"x": 2**24 + 1}, {"b": 2}, {"x": 1j}):
-        with pytest.raises(TypeError, match=next(iter(wrong))):
-            module.run(**{"x": 1.0, "k": 1, "b": False, "z": 1j, **wrong})
-    with pytest.raises(TypeError, match=r"x\.astype|asarray"):
-        module.run(np.float64(1.0), 1, True, 1j)
+    held = ", which it can't hold"
+    for name, wrong, text in (
+        ("k", 300, f"k: expected int8, got 300{held}"),
+        ("k", 2.5, f"k: expected int8, got 2.5{held}"),
+        ("k", float("nan"), f"k: expected int8, got nan{held}"),
+        ("x", 2**24 + 1, f"x: expected float32, got 16777217{held}"),
+        ("b", 2, f"b: expected bool, got 2{held}"),
+        ("x", 1j, "x: expected float32, got 1j"),
+        (
+            "x",
+            np.float64(1.0),
+            "x: expected float32, got float64; write np.asarray(x).astype(np.float32)",
+        ),
+    ):
+        with refused(TypeError, text):
+            module.run(**{"x": 1.0, "k": 1, "b": False, "z": 1j, name: wrong})
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -379,14 +528,14 @@ def test_a_size_that_a_slice_rules_out_names_the_statement(target):
         "return a, b, c",
         target=target,
     )
-    for n, m, text in (
-        (1, 4, "N >= 2, which a = sum(x[2:]) needs: not so with N = 1 (from x.sh"),
-        (2, 4, "N >= 3, which b = x[3:] * 2.0 + sum(x) + sum(x) + sum(x) + sum(x) + "),
-        (3, 0, "M >= 1, which c = y[1:] needs: not so with M = 0 (from y.shape[0])"),
+    cut = "b = x[3:] * 2.0 + sum(x) + sum(x) + sum(x) + sum(x) + su ..."
+    for n, m, fact, size in (
+        (1, 4, "N >= 2, which a = sum(x[2:])", "N = 1 (from x.shape[0])"),
+        (2, 4, f"N >= 3, which {cut}", "N = 2 (from x.shape[0])"),
+        (3, 0, "M >= 1, which c = y[1:]", "M = 0 (from y.shape[0])"),
     ):
-        with pytest.raises(ValueError) as caught:
+        with refused(ValueError, f"{fact} needs: not so with {size}"):
             module.run(np.ones(n), np.ones(m))
-        assert str(caught.value).startswith(text)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -415,10 +564,16 @@ def test_dimensions_are_found_and_checked(target):
         target=target,
     )
     assert module.run(np.ones(5), np.ones(9), np.ones((5, 2)))[0] == 15.0
-    with pytest.raises(ValueError, match="x: expected"):
+    with refused(
+        ValueError,
+        "x: expected float64[2 * N + 1] with N = 1 (from (x.shape[0] - 1) // 2), "
+        "got shape (4,)",
+    ):
         module.run(np.ones(4), np.ones(9), np.ones((5, 2)))
-    with pytest.raises(
-        ValueError, match=r"z: expected float64.*\(x.shape\[0\] - 1\) // 2"
+    with refused(
+        ValueError,
+        "z: expected float64[M + N, 2] with M = 3 (from y.shape[0] // 3), "
+        "N = 2 (from (x.shape[0] - 1) // 2), got shape (6, 2)",
     ):
         module.run(np.ones(5), np.ones(9), np.ones((6, 2)))
 
@@ -427,7 +582,10 @@ def test_dimensions_are_found_and_checked(target):
 def test_what_a_slice_needs_is_checked(target):
     module = gradc.compile("x: float[N]\nreturn x[2:] - x[:-2]", target=target)
     assert module.run(np.zeros(2))[0].shape == (0,)
-    with pytest.raises(ValueError, match=r"N >= 2.*N = 1 \(from x.shape\[0\]\)"):
+    with refused(
+        ValueError,
+        "N >= 2, which return x[2:] - x[:-2] needs: not so with N = 1 (from x.shape[0])",
+    ):
         module.run(np.zeros(1))
 
 
@@ -470,27 +628,47 @@ def test_out_of_several_results(target):
         target=target,
     )
     x, memory = np.arange(3.0), np.zeros(6)
-    with pytest.raises(ValueError, match="out: y and z share memory"):
+    with refused(ValueError, "out: y and z share memory"):
         module.run(x, out=(memory[:2], memory[:3], None))
-    with pytest.raises(TypeError, match="out: s: expected an array .*, got a scalar"):
+    with refused(
+        TypeError,
+        "out: s: expected an array of float64, got a scalar, in whose place stands None",
+    ):
         module.run(x, out=module.run(x))
     module.run(x, out=(memory[:4:2], memory[1::2], None))
     np.testing.assert_array_equal(memory, [0, 0, 2, 3, 0, 6])
 
 
 @pytest.mark.parametrize(
-    ("out", "error"),
+    ("out", "error", "text"),
     [
-        ((None, (np.empty(2),)), ValueError),
-        ((None, (np.empty(3, np.float32),)), TypeError),
-        ((None, ([0.0] * 3,)), TypeError),
-        ((None, (np.broadcast_to(np.zeros(1), 3),)), ValueError),
-        ((None, ()), TypeError),
-        (((None,),), TypeError),
+        (
+            (None, (np.empty(2),)),
+            ValueError,
+            "out: w: expected shape (3,), got (2,)",
+        ),
+        (
+            (None, (np.empty(3, np.float32),)),
+            TypeError,
+            "out: w: expected an array of float64, got float32",
+        ),
+        (
+            (None, ([0.0] * 3,)),
+            TypeError,
+            "out: w: expected an array of float64, got list",
+        ),
+        (
+            (None, (np.broadcast_to(np.zeros(1), 3),)),
+            ValueError,
+            "out: w: the array is read-only",
+        ),
+        ((None, ()), TypeError, "out: expected a tuple of 1, got tuple of 0"),
+        ((None, 3), TypeError, "out: expected a tuple of 1, got int"),
+        (((None,),), TypeError, "out: expected a pair like the result, got tuple"),
     ],
 )
-def test_wrong_out(logistic, out, error):
-    with pytest.raises(error, match="out"):
+def test_wrong_out(logistic, out, error, text):
+    with refused(error, text):
         logistic.value_and_gradients(**inputs_of(logistic), out=out)
 
 
@@ -504,10 +682,12 @@ def test_errors_name_the_statement(target):
     )
     np.testing.assert_array_equal(module.run([1.0, 2.0], [0, -1])[0], [1.0, 2.0])
     for wrong in (2, -3, 2**62):
-        with pytest.raises(IndexError, match=r"rows = t\[i\]"):
+        where = f"index {wrong} is out of bounds for axis 0 with size 2"
+        with refused(IndexError, f"rows = t[i]: {where}"):
             module.run([1.0, 2.0], [0, wrong])
     module = gradc.compile("K: float[N, N]\nL = cholesky(K)\nreturn L", target=target)
-    with pytest.raises(np.linalg.LinAlgError, match=r"L = cholesky\(K\)"):
+    what = {"numba": "the matrix is not", "numpy": "Matrix is not"}[target]
+    with refused(np.linalg.LinAlgError, f"L = cholesky(K): {what} positive definite"):
         module.run(-np.eye(2))
 
 
@@ -530,10 +710,16 @@ def test_objective(logistic):
     assert np.abs(fit.jac).max() < 1e-4
     assert o.unpack(fit.x)["w"].shape == (3,)
     assert o.bounds(w=(0.0, None)) == [(0.0, np.inf)] * 3
-    for call in (lambda: o.pack(v=w), lambda: o.bounds(v=(0, 1)), lambda: o.pack()):
-        with pytest.raises(TypeError, match="v|w"):
+    for call, text in (
+        (lambda: o.pack(v=w), "pack() takes w; it got 'v'"),
+        (lambda: o.bounds(v=(0, 1)), "bounds() takes w; it got 'v'"),
+        (lambda: o.pack(), "pack() missing the argument 'w'"),
+    ):
+        with refused(TypeError, text):
             call()
-    with pytest.raises(ValueError, match="theta: expected shape"):
+    with refused(ValueError, "w: expected shape (3,), got shape (2,)"):
+        o.pack(w=w[:2])
+    with refused(ValueError, "theta: expected shape (3,), got (4,)"):
         o.fun(np.zeros(4))
 
 
@@ -546,7 +732,7 @@ def test_objective_of_several_xs(target):
         wrap="scipy",
     )
     o = module.objective(np.ones(2))
-    with pytest.raises(ValueError, match="a: its shape is not known"):
+    with refused(ValueError, "a: its shape is not known before pack(...)"):
         o.fun(np.zeros(3))
     theta = o.pack(a=np.ones((2, 2)), b=3.0, c=[1.0, 2.0, 3.0], u=0.0)
     value, gradient = o.fun(theta)
@@ -732,9 +918,21 @@ def test_constants_of_all_sizes(tmp_path):
                 (folder / "model_grad.npz").write_bytes(emitted.data)
             module = loaded(folder / "model_grad.py", f"m{target}{embed}")
             np.testing.assert_allclose(module.run(x)[0], small.sum() + large @ x)
+            with zipfile.ZipFile(folder / "made.zip", "w") as archive:
+                for file in sorted(folder.glob("model_grad.*")):
+                    archive.write(file, file.name)
+            spec = zipimport.zipimporter(str(folder / "made.zip")).find_spec(
+                "model_grad"
+            )
+            inside = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(inside)
+            if target == "numpy":
+                np.testing.assert_array_equal(inside.run(x)[0], module.run(x)[0])
             if emitted.data is not None:
                 (folder / "model_grad.npz").write_bytes(emitted.data[:-1] + b"?")
-                with pytest.raises(ImportError, match=r"model_grad\.npz"):
+                where = folder / "model_grad.npz"
+                text = f"{where} is not the file that belongs to this module"
+                with refused(ImportError, text):
                     loaded(folder / "model_grad.py", "altered")
 
 
@@ -885,11 +1083,11 @@ def test_cotangents_of_several_ys(target):
     np.testing.assert_allclose(ones.x, 2.0 * x)
     for wrong, error, text in [
         ([1.0, 2.0], ValueError, "expected 3 entries, one a y, got 2"),
-        ([None, None, 1], TypeError, "without a derivative"),
-        ([np.zeros(3), None, None], ValueError, r"y: expected shape \(2,\)"),
+        ([None, None, 1], TypeError, "expected None for a y without a derivative"),
+        ([np.zeros(3), None, None], ValueError, "y: expected shape (2,), got (3,)"),
         ([1j * x, None, None], TypeError, "y: expected float64, got complex128"),
     ]:
-        with pytest.raises(error, match=text):
+        with refused(error, f"grad_ys: {text}"):
             module.value_and_gradients(x, 3, grad_ys=wrong)
 
 
