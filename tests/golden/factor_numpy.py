@@ -388,7 +388,8 @@ def _array(name: str, value: Any, dtype: np.dtype[Any], ndim: int) -> Any:
                     way += f".astype(np.{dtype.name})"
                 way = f"; write {way}"
             raise TypeError(f"{name}: expected {_type(name)}, got {_kind(array)}{way}")
-    return array.astype(dtype, copy=False)
+    with np.errstate(all="ignore"):  # of a list, what is above the range is infinite
+        return array.astype(dtype, copy=False)
 
 
 def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
@@ -410,8 +411,10 @@ def _number(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
         if exact and (number.real.item() != value or number.imag != 0):
             raise OverflowError
     except (OverflowError, ValueError):
+        bits = value.bit_length() if isinstance(value, int) else 0
+        got = repr(value) if bits <= 100 else f"an int of {bits} bits"
         raise TypeError(
-            f"{name}: expected {dtype}, got {value!r}, which it can't hold"
+            f"{name}: expected {dtype}, got {got}, which it can't hold"
         ) from None
     return number
 
@@ -433,7 +436,8 @@ def _kind(array: Any) -> str:
     if array.dtype.kind == "O":
         names = {type(item).__name__ for item in array.ravel()[:100].tolist()}
         return " and ".join(sorted(names)) or "object"
-    return "str" if array.dtype.kind in "US" else str(array.dtype)
+    kinds = {"U": "str", "S": "bytes"}
+    return kinds.get(array.dtype.kind, str(array.dtype))
 
 
 def _type(name: str) -> str:
@@ -449,7 +453,8 @@ def _where(sizes: dict[str, tuple[int, str]]) -> str:
 
 def _misfit(name: str, array: Any, sizes: dict[str, tuple[int, str]]) -> ValueError:
     """The error for an input of another shape than it should have."""
-    known = f" with {_where(sizes)}" if sizes else ""
+    is_near = array.ndim == len(INPUTS[name]["shape"])
+    known = f" with {_where(sizes)}" if sizes and is_near else ""
     return ValueError(f"{name}: expected {_type(name)}{known}, got shape {array.shape}")
 
 
