@@ -18,6 +18,7 @@ from gradc.graph import Graph, Output
 from gradc.ops.basic import input_
 from gradc.ops.conv import conv1d, conv2d, conv_transpose2d, convolve
 from gradc.ops.evaluator import evaluate
+from gradc.ops.image import depth_to_space, resize, space_to_depth
 from gradc.ops.pool import avg_pool, max_pool
 from gradc.ops.window import sliding_window_view
 from gradc.schedule.check import check
@@ -60,6 +61,20 @@ def test_errors(make, code, words):
     assert words in str(caught.value)
 
 
+IMAGE_ERRORS = [
+    (
+        lambda: space_to_depth(image(1, 1, N, 4), 2),
+        "shape-mismatch",
+        "float[N, 3, 2 * H, 2 * W]",
+    ),
+    (lambda: space_to_depth(image(4, 4), 2), "shape-mismatch", "x[None, None]"),
+    (lambda: depth_to_space(image(1, 3, 2, 2), 2), "shape-mismatch", "multiple of 4"),
+    (lambda: depth_to_space(image(1, 4, 2, 2), 0), "bad-option", "from 1 on"),
+    (lambda: resize(image(1, 1, 3), 2, "cubic"), "bad-option", "'cubic'"),
+    (lambda: resize(image(1, 1, 3), 2, coordinates="x"), "bad-option", "asymmetric"),
+    (lambda: resize(image(1, 1, 0), 2), "shape-mismatch", "without pixels"),
+    (lambda: resize(image(1, 1, 3), -2), "shape-mismatch", "negative"),
+]
 CONV_ERRORS = [
     (
         lambda: conv2d(image(1, 3, 4, 4), image(8, 4, 3, 3)),
@@ -112,7 +127,9 @@ CONV_ERRORS = [
 
 
 @pytest.mark.parametrize(
-    "make, code, words", CONV_ERRORS, ids=lambda v: v if isinstance(v, str) else ""
+    "make, code, words",
+    [*CONV_ERRORS, *IMAGE_ERRORS],
+    ids=lambda v: v if isinstance(v, str) else "",
 )
 def test_convolution_errors(make, code, words):
     with pytest.raises(GradcError) as caught:

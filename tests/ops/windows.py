@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 from rows import Row
 
+from gradc.ops.arrange import reshape
 from gradc.ops.conv import (
     conv1d,
     conv2d,
@@ -15,6 +16,7 @@ from gradc.ops.conv import (
     convolve,
     correlate,
 )
+from gradc.ops.image import depth_to_space, resize, space_to_depth
 from gradc.ops.keys import index_constant as T
 from gradc.ops.pool import avg_pool, max_pool, window_pick
 from gradc.ops.window import fold, sliding_window_view, window
@@ -403,4 +405,111 @@ POOLING = [
 ]
 
 
-ROWS = [*OPS, *CONVOLUTIONS, *POOLING]
+# ----------------------------------------------------------------------------- images
+
+
+def in_blocks(x, n):
+    """`space_to_depth`, pixel by pixel."""
+    b, c, h, w = x.shape
+    out = np.zeros((b, n * n * c, h // n, w // n), x.dtype)
+    for i, j in np.ndindex(n, n):
+        out[:, (i * n + j) * c : (i * n + j + 1) * c] = x[:, :, i::n, j::n]
+    return out
+
+
+def out_of_blocks(x, n):
+    b, c, h, w = x.shape
+    each = c // (n * n)
+    out = np.zeros((b, each, h * n, w * n), x.dtype)
+    for i, j in np.ndindex(n, n):
+        out[:, :, i::n, j::n] = x[:, (i * n + j) * each : (i * n + j + 1) * each]
+    return out
+
+
+def places(d, size, coordinates):
+    """Where the pixels of an axis of `size` lie on one of `d`."""
+    k = np.arange(size)
+    if coordinates == "half_pixel":
+        return (k + 0.5) * d / size - 0.5
+    if coordinates == "asymmetric":
+        return k * d / size
+    return k * (d - 1) / max(size - 1, 1)
+
+
+def resized(x, sizes, method, coordinates, first=2):
+    for k, size in enumerate(sizes, start=first):
+        at = np.clip(places(x.shape[k], size, coordinates), 0, x.shape[k] - 1)
+        if method == "nearest":
+            x = np.take(x, np.floor(at + 0.5 + 1e-9).astype(int), k)
+            continue
+        low = np.floor(at + 1e-9).astype(int)
+        kind = x.dtype if x.dtype.kind == "f" else np.float64
+        share = (
+            (at - low)
+            .astype(kind)
+            .reshape([-1 if m == k else 1 for m in range(x.ndim)])
+        )
+        high = np.minimum(low + 1, x.shape[k] - 1)
+        x = (1 - share) * np.take(x, low, k) + share * np.take(x, high, k)
+    return x
+
+
+IMAGES = [
+    Row(
+        "space_to_depth",
+        ("B 2 4 6",),
+        lambda x: space_to_depth(x, 2),
+        lambda x: in_blocks(x, 2),
+    ),
+    Row(
+        "space_to_depth, channels last",
+        ("B 4 2 3",),
+        lambda x: space_to_depth(x, 2, "NHWC"),
+        lambda x: last(in_blocks(first(x), 2)),
+    ),
+    Row(
+        "depth_to_space",
+        ("B 8 N 3",),
+        lambda x: depth_to_space(x, 2),
+        lambda x: out_of_blocks(x, 2),
+    ),
+    Row(
+        "depth_to_space, channels last",
+        ("B N 2 8",),
+        lambda x: depth_to_space(x, 2, "NHWC"),
+        lambda x: last(out_of_blocks(first(x), 2)),
+    ),
+    *(
+        Row(
+            f"resize {n} to {size}, {method}, {coordinates}",
+            (f"2 {n}",),
+            lambda x, size=size, method=method, coordinates=coordinates: resize(
+                reshape(x, (1, *x.shape)), size, method, "NCW", coordinates
+            ),
+            lambda x, size=size, method=method, coordinates=coordinates: resized(
+                x[None], (size,), method, coordinates
+            ),
+            zero=False,
+            tolerance=10,
+        )
+        for n, size in (("N", 6), ("5", 3), ("6", 2), ("4", 1), ("3", 7))
+        for method in ("nearest", "linear")
+        for coordinates in ("half_pixel", "align_corners", "asymmetric")
+    ),
+    Row(
+        "resize to twice the size",
+        ("B N 3 2",),
+        lambda x: resize(x, (2 * x.shape[1], 6), layout="NHWC"),
+        lambda x: np.repeat(np.repeat(x, 2, 1), 2, 2),
+    ),
+    Row(
+        "resize of integers",
+        ("1 1 2 2",),
+        lambda x: resize(x, 3, "linear"),
+        lambda x: resized(x, (3, 3), "linear", "half_pixel"),
+        dtypes=(int64,),
+        order=0,
+    ),
+]
+
+ROWS = [*OPS, *CONVOLUTIONS, *POOLING, *IMAGES]
