@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gradc.ops  # noqa: F401  (fills the registry)
 from gradc.autodiff.reverse import gradients
-from gradc.graph import Graph, Output, Tensor, label
+from gradc.graph import Graph, Output, Place, Tensor, at, label
 from gradc.ops.basic import input_
 from gradc.ops.functions import lookup_function
 from gradc.ops.index import index, index_update
@@ -112,7 +112,8 @@ def cases(draw: st.DrawFn, *, size: int = 12) -> Case:
         inputs.append(label(input_(name="k", type=k_type, default=None), "k"))
     pool = list(inputs)
     for _ in range(draw(st.integers(2, size))):
-        pool.append(draw(_steps(pool)))
+        with at(Place(section=draw(st.sampled_from(("", "", "a", "b"))))):
+            pool.append(draw(_steps(pool)))
     used = [t for t in pool[len(inputs) :] if t.dtype.is_float][-4:] or [pool[0] * 1.0]
     total: Tensor | None = None
     for t in used:
@@ -121,7 +122,12 @@ def cases(draw: st.DrawFn, *, size: int = 12) -> Case:
         total = part if total is None else total + part
     assert total is not None
     xs = [t for t in inputs if t.dtype.is_float]
-    found = gradients(total, xs, unconnected_gradients="zero")
+    found = gradients(
+        total,
+        xs,
+        colocate_gradients_with_ops=draw(st.booleans()),
+        unconnected_gradients="zero",
+    )
     outputs = [Output("y", total), Output("last", used[-1])]
     outputs += [Output(f"g{k}", t) for k, t in enumerate(found.tensors)]
     graph = Graph("random", tuple(inputs), tuple(outputs))

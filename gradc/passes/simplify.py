@@ -491,7 +491,7 @@ def sum_contract(node: Node, ranges: Ranges) -> Tensor | None:
     is summed there first. The sum of no elements is 0, also where the other operand is infinite
     (but for an `exp` that overflows)."""
     x = node.inputs[0]
-    if x.op.name != "contract":
+    if x.op.name != "contract" or x.node.place.section != node.place.section:
         return None
     attrs = x.attrs
     gone = {attrs.out[k] for k in node.attrs.axes}

@@ -49,7 +49,7 @@ from gradc.schedule.program import (
 )
 from gradc.schedule.scalarise import scalarise
 from gradc.schedule.stage import stage
-from gradc.schedule.tidy import inline_lets
+from gradc.schedule.tidy import END, inline_lets, tidy_sections
 from gradc.schedule.units import (
     WHOLE,
     Lookup,
@@ -279,7 +279,7 @@ class _Lowering:
         body = self.body(self.items, ())
         if self.written_out:
             body = unroll_short(body, self.buffers, self.fresh)
-        body = inline_lets(body)
+        body = tidy_sections(inline_lets(body))
         if self.written_out:
             body = stage(body, self.buffers, self.fresh)
         order = ["input", "constant", "output", "workspace", "tile"]
@@ -413,7 +413,9 @@ class _Lowering:
             value.again = self.cost_again(first, [])
             cost = self.cost_again(first, [u for u, _ in uses])
             limit = CACHE if level or tiled else MEMORY
-            free = tensor not in outputs and not rooted and not in_memory
+            section = first.node.place.section
+            fenced = any(u.node.place.section != section for u, _ in uses)
+            free = tensor not in outputs and not (rooted or in_memory or fenced)
             if free and cost <= limit:
                 return
         elif single and first.kind == "reduce":
@@ -541,7 +543,12 @@ class _Lowering:
     ) -> list[Stmt]:
         """The statements of the items of one body."""
         result: list[Stmt] = []
+        section = ""
         for item in items:
+            if not path and _section_of(item) != section:
+                section = _section_of(item)
+                text = f"section {section}" if section else END
+                result.append(Note(text, is_section=True))
             if isinstance(item, Unit):
                 own = self.leaf_statements(item)
                 result += self.pending
@@ -973,6 +980,13 @@ def _units(loop: LoopItem) -> list[Unit]:
         else:
             stack += reversed(item.body)
     return found
+
+
+def _section_of(item: Item) -> str:
+    """The section of an item of the outermost body: no loop is shared by two."""
+    while isinstance(item, LoopItem):
+        item = item.body[0]
+    return item.node.place.section
 
 
 def _statements_of(loop: LoopItem) -> list[str]:

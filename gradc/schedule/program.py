@@ -309,9 +309,10 @@ def takes_slots(body: Sequence[Stmt]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A comment: the source's statement that follows."""
+    """A comment: the source's statement that follows, or the section that begins or ends."""
 
     text: str
+    is_section: bool = False
 
 
 Stmt: TypeAlias = "Let | Store | Loop | If | While | Check | Call | Note"

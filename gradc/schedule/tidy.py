@@ -26,8 +26,9 @@ from gradc.schedule.program import (
     walk,
 )
 
-__all__ = ["inline_lets"]
+__all__ = ["inline_lets", "tidy_sections"]
 
+END = "end of section"
 LARGEST = 12
 """The most parts that an expression may get by taking a Let in."""
 
@@ -126,9 +127,12 @@ def _inline(
 ) -> list[Stmt]:
     result: list[Stmt] = []
     known = dict(outer)
-    own = _used_in(body)
-    for stmt in body:
-        if isinstance(stmt, Let):
+    own = _used_in(_until_section(body))
+    for k, stmt in enumerate(body):
+        if isinstance(stmt, Note) and stmt.is_section:  # nothing is put across its edge
+            own = _used_in(_until_section(body[k + 1 :]))
+            result.append(stmt)
+        elif isinstance(stmt, Let):
             expr = _replace(stmt.expr, known)
             uses = counts.get(stmt.name, 0)
             if uses == 0:
@@ -155,7 +159,7 @@ def _inline(
             if any(not isinstance(s, Note) for s in inner):
                 result.append(replace(stmt, body=inner))
             else:  # nothing is left of it, nor to be said of it
-                while result and isinstance(result[-1], Note):
+                while result and _is_comment(result[-1]):
                     result.pop()
         elif isinstance(stmt, If):
             result.append(
@@ -183,6 +187,32 @@ def _inline(
             )
         else:
             result.append(stmt)
+    return result
+
+
+def _until_section(body: Sequence[Stmt]) -> Sequence[Stmt]:
+    """The statements up to the next edge of a section."""
+    edges = (k for k, s in enumerate(body) if isinstance(s, Note) and s.is_section)
+    return body[: next(edges, len(body))]
+
+
+def _is_comment(stmt: Stmt) -> bool:
+    return isinstance(stmt, Note) and not stmt.is_section
+
+
+def tidy_sections(body: Sequence[Stmt]) -> list[Stmt]:
+    """Leave the edges of sections out that have nothing between them."""
+    result: list[Stmt] = []
+    told = edge = None
+    for stmt in body:
+        if isinstance(stmt, Note) and stmt.is_section:
+            edge = stmt
+            continue
+        if edge is not None and edge != told and (told or edge.text != END):
+            result.append(edge)
+            told = edge
+        edge = None
+        result.append(stmt)
     return result
 
 

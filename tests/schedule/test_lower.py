@@ -12,7 +12,7 @@ from gradc.driver import Options, plan, simplified
 from gradc.ops.evaluator import evaluate
 from gradc.schedule.fuse import BLOCK
 from gradc.schedule.lower import schedule
-from gradc.schedule.program import Call, If, Loop, Store
+from gradc.schedule.program import Call, If, Loop, Note, Store, statement_lines
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "programs"
 
@@ -173,6 +173,37 @@ differentiate(y, [x], colocate_gradients_with_ops=True)
 
     assert loops(text.format("encoder")) == 1
     assert loops(text.format("decoder")) == 2
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_sections_are_named_and_compute_their_own(level: int) -> None:
+    """What is cheap is computed anew where it is needed, but for another section's."""
+    text = """
+x: float[N]
+a: float
+with section("encoder"):
+    s = exp(a)
+    h = x * 2.0 + 1.0
+with section("decoder"):
+    z = tanh(h) * s
+y = sum(z * h)
+differentiate(y, [x, a], colocate_gradients_with_ops=True)
+"""
+    parts: dict[str, str] = {}
+    section = ""
+    for stmt in schedule(simplified(gradient_graph(text)), "f", level).program.body:
+        if isinstance(stmt, Note) and stmt.is_section:
+            assert stmt.text != section
+            section = stmt.text
+        else:
+            lines = "\n".join(statement_lines([stmt]))
+            parts[section] = parts.get(section, "") + lines + "\n"
+    assert list(parts) == ["section encoder", "section decoder", "end of section"]
+    assert "exp(a)" in parts["section encoder"]
+    assert "x[i] * 2.0" in parts["section encoder"]
+    others = parts["section decoder"] + parts["end of section"]
+    assert "x[" not in others and "exp" not in others
+    assert "tanh" not in parts["section encoder"] + parts["end of section"]
 
 
 def test_aggregation_methods_differ_in_the_order_of_operations() -> None:

@@ -41,8 +41,15 @@ def agree(found: Any, expected: Any, case: Case, what: str) -> None:
     with np.errstate(all="ignore"):
         scale = float(np.max(np.abs(expected[np.isfinite(expected)]), initial=1.0))
     assert found.dtype == expected.dtype, what
+    # sums that are taken in another order may give inf for NaN: inf * (1 - 2), not inf - 2 * inf
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(np.isfinite(found), finite, err_msg=what)
     np.testing.assert_allclose(
-        found, expected, rtol=tolerance, atol=tolerance * scale, err_msg=what
+        found[finite],
+        expected[finite],
+        rtol=tolerance,
+        atol=tolerance * scale,
+        err_msg=what,
     )
 
 
@@ -93,11 +100,11 @@ def run(graph: Graph, level: int, case: Case) -> None:
 
 @settings(
     SETTINGS,
-    max_examples=4,
+    max_examples=3,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-@given(case=cases(size=24))
+@given(case=cases(size=18))
 def test_compiled_kernels_agree(
     tmp_path_factory: pytest.TempPathFactory, case: Case
 ) -> None:
