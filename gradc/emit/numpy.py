@@ -185,8 +185,12 @@ class _Function:
         self.constants = constants
         self.nodes = _primal_first(ordered(self.results))
         self.uses: Counter[Tensor] = Counter(self.results)
+        self.fenced: set[Tensor] = set()  # what another section needs
         for node in self.nodes:
             self.uses.update(node.inputs)
+            self.fenced.update(
+                t for t in node.inputs if t.node.place.section != node.place.section
+            )
         self.wanted = frozenset(self.results)
         self.groups: list[_Group] = []
         self.texts = Statements()
@@ -333,11 +337,12 @@ class _Function:
             self.finish(node, self.compose(node, operands))
 
     def finish(self, node: Node, value: _Value) -> None:
-        """Enter the value of a node: as a statement where it is named or used twice."""
+        """Enter the value of a node: as a statement where it is named, used twice or by another
+        section."""
         out = node.out
         self.values[out] = value
         checked = node.op.name in INDEXED or node.op.name in FACTORED
-        if out.name or self.uses[out] > 1 or checked:
+        if out.name or self.uses[out] > 1 or checked or out in self.fenced:
             self.name_it(value, node)
 
     def constant(self, node: Node) -> _Value:

@@ -414,7 +414,9 @@ class _Lowering:
             cost = self.cost_again(first, [u for u, _ in uses])
             limit = CACHE if level or tiled else MEMORY
             section = first.node.place.section
-            fenced = any(u.node.place.section != section for u, _ in uses)
+            fenced = any(
+                read.after or u.node.place.section != section for u, read in uses
+            )
             free = tensor not in outputs and not (rooted or in_memory or fenced)
             if free and cost <= limit:
                 return

@@ -59,8 +59,9 @@ def check(name: str, **options: Any) -> None:
     assert gradients._fields == tuple(problem["grads"])
     for x, want in problem["grads"].items():
         close(getattr(gradients, x), want)
-    (value,) = module.run(**inputs)
-    close(value, problem["value"])
+    if options.get("opt", 1):  # the kernels of level 0 take longest to compile
+        (value,) = module.run(**inputs)
+        close(value, problem["value"])
 
 
 def test_each_problem_has_its_text() -> None:

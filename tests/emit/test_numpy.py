@@ -186,3 +186,21 @@ def test_the_docstring_tells_the_flops_and_bounds_the_memory(
         kept = sum(np.asarray(v).nbytes for r in parts for v in r if v is not None)
         assert peak <= memory + kept + 20_000  # objects, and NumPy's buffers
         assert memory <= 4 * peak
+
+
+def test_sections_compute_their_own():
+    text = """
+x: float[N]
+with section("encoder"):
+    h = x * 2.0
+    z = tanh(h)
+with section("decoder"):
+    e = exp(h * z)
+y = sum(e)
+differentiate(y, [x], colocate_gradients_with_ops=True)
+"""
+    source = gradc.emit(text, target="numpy")
+    body = source[source.index("def _value_and_gradients") :].split("return")[0]
+    decoder, encoder = body.split("# adjoint")[1].split("# section encoder")
+    assert decoder.split() == ["z_bar", "=", "e", "*", "h", "t1", "=", "e", "*", "z"]
+    assert "h_bar = z_bar * (1.0 - z * z) + t1" in encoder

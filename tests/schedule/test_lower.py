@@ -206,6 +206,23 @@ differentiate(y, [x, a], colocate_gradients_with_ops=True)
     assert "tanh" not in parts["section encoder"] + parts["end of section"]
 
 
+def test_what_a_gate_holds_back_is_computed_before_it() -> None:
+    text = """
+x: float[N]
+y: float[N]
+w = x * y * 2.0 + x
+loss = sum(w * w)
+differentiate(loss, [x, y], gate_gradients=True)
+"""
+    *_, before, first, second = [
+        "\n".join(statement_lines([s]))
+        for s in schedule(simplified(gradient_graph(text)), "f").program.body
+        if isinstance(s, Loop)
+    ]
+    assert "* y[i]" in before and "* x[i]" in before
+    assert "*" not in first + second
+
+
 def test_aggregation_methods_differ_in_the_order_of_operations() -> None:
     text = """
 x: float[N, M]
