@@ -1316,3 +1316,7 @@ def _delivered(out: list[Any], results: list[Any]) -> list[Any]:
                 array[...] = result
             delivered.append(array)
     return delivered
+
+
+if __name__ == "__main__":
+    print("inconclusive: the module has no gradients")

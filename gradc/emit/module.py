@@ -254,6 +254,7 @@ class ModuleView:
     has_residuals: bool
     has_arrays: bool
     selftest: SelfTestView | None
+    untested: str
     constants: ConstantsView | None
     shadowed: tuple[str, ...]
 
@@ -374,6 +375,9 @@ class _Assembly:
             has_residuals=module.pair is not None,
             has_arrays=any("_arrays(" in line for e in entries for line in e),
             selftest=self.selftest(),
+            untested="no small sizes suit the graph"
+            if module.pair
+            else "the module has no gradients",
             constants=constants,
             shadowed=tuple(f"{n} = {g}" for g, n in sorted(self.hidden.names.items())),
             **parts,

@@ -325,6 +325,14 @@ def test_what_can_t_be_told(tmp_path):
     )
 
 
+def test_what_has_nothing_to_be_tested_says_so(tmp_path):
+    plain = written(tmp_path, "x: float\nreturn x\n", target="numpy")
+    assert selftest(plain).stdout == "inconclusive: the module has no gradients\n"
+    text = "x: float[N]\nassert N * N == 5\ndifferentiate(sum(x), [x])\nreturn x\n"
+    large = written(tmp_path, text, target="numpy")
+    assert selftest(large).stdout == "inconclusive: no small sizes suit the graph\n"
+
+
 def test_draws_respect_the_graph(tmp_path):
     """Indices within a short axis, sizes that must be related, matrices to be factorised."""
     text = (
