@@ -91,6 +91,12 @@ def _split(x: Operands, attrs: Attributes) -> Any:
     return apply("split", x[0], sections, axis=attrs["axis"])
 
 
+def _sort(x: Operands, attrs: Attributes) -> Any:
+    found = apply("sort", x[0], axis=attrs["axis"])
+    up = attrs["direction"] == "ascending"
+    return found if up else apply("flip", found, attrs["axis"])
+
+
 def _space_to_depth(x: Operands, attrs: Attributes) -> Any:
     n, (b, h, w, c) = attrs["block"], x[0].shape
     cells = apply("reshape", x[0], (b, h // n, n, w // n, n, c))
@@ -120,7 +126,7 @@ SAME_NAME = """
     abs acos add argmin asinh atan broadcast_to complex conj cos cumprod cumsum det diag
     erfinv exp fft flip floor greater irfft less log mean min minimum norm outer
     prevent_gradient prod real reciprocal relu reshape round sin sinh slogdet softmax softplus
-    softsign sort sqrt square stop_gradient sum tanh top_k var where xlogy zeros_like
+    softsign sqrt square stop_gradient sum tanh top_k var where xlogy zeros_like
 """
 
 SPELLINGS: Mapping[str, Spelling] = {
@@ -152,6 +158,7 @@ SPELLINGS: Mapping[str, Spelling] = {
     ),
     "slice": Spelling((), lambda x, a: index(x[0], _key(a["spec"]))),
     "space_to_depth": Spelling(("reshape", "transpose"), _space_to_depth),
+    "sort": Spelling(("sort", "flip"), _sort),
     "split": Spelling(("split",), _split),
     "squared_difference": Spelling(
         ("square",), lambda x, a: apply("square", x[0] - x[1])
