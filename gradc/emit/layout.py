@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -286,6 +286,7 @@ class _Builder:
     parenthesized: set[int] = field(default_factory=set)
     lines: list[bytes] | None = None
     one_line: _OneLine | None = None
+    runs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def wrapped(self, e: ast.expr, least: int, where: int) -> Doc:
         """An operand, in parentheses where it binds less than `least`."""
@@ -324,10 +325,27 @@ class _Builder:
         if isinstance(e, _WORDS):
             return self.doc(e, BRACKETS)
         if self.one_line is None:
-            self.one_line = _OneLine(self.text)
+            self.one_line = _OneLine(self.text, runs=self.runs)
         line = self.one_line.doc(e, BRACKETS)
         assert isinstance(line, str)
         return _Part(line, lambda: self.doc(e, BRACKETS))
+
+    def items(self, listed: Sequence[ast.expr]) -> list[Doc]:
+        """Expressions inside brackets, with those that a run stands for."""
+        items: list[Doc] = []
+        for e in listed:
+            run = self.runs.get(e.id) if self.runs and isinstance(e, ast.Name) else None
+            if run is None:
+                items.append(self.inside(e))
+            else:
+                items += map(self.item, run)
+        return items
+
+    def item(self, text: str) -> Doc:
+        """An item of a run."""
+        if len(text) <= _SHORT:
+            return text
+        return _Part(text, lambda: _Builder(text).doc(_parsed(text), BRACKETS))
 
     def doc(self, e: ast.expr, where: int) -> Doc:
         if isinstance(e, ast.Name):
@@ -345,7 +363,7 @@ class _Builder:
                 least = ATOM
             return self.joined([sign, self.wrapped(operand, least, where)])
         if isinstance(e, ast.Call):
-            arguments: list[Doc] = [self.inside(a) for a in e.args]
+            arguments: list[Doc] = self.items(e.args)
             arguments += [
                 self.joined([f"{k.arg}=" if k.arg else "**", self.inside(k.value)])
                 for k in e.keywords
@@ -369,9 +387,9 @@ class _Builder:
         if isinstance(e, ast.Tuple):
             return self.tuple_(e, where)
         if isinstance(e, ast.List):
-            return self.sequence("[", [self.inside(i) for i in e.elts], "]", where)
+            return self.sequence("[", self.items(e.elts), "]", where)
         if isinstance(e, ast.Set):
-            return self.sequence("{", [self.inside(i) for i in e.elts], "}", where)
+            return self.sequence("{", self.items(e.elts), "}", where)
         if isinstance(e, ast.Dict):
             pairs: list[Doc] = [
                 self.joined(
@@ -414,7 +432,7 @@ class _Builder:
         return self.bracket(left, self.separated(items), right, where)
 
     def tuple_(self, e: ast.Tuple, where: int) -> Doc:
-        items = [self.inside(i) for i in e.elts]
+        items = self.items(e.elts)
         if len(items) == 1:
             return self.bracket("(", self.joined([items[0], ","]), ")", where)
         return self.sequence("(", items, ")", where)
@@ -536,7 +554,7 @@ class _Builder:
         return _Group([_IfBroken("("), indented, SOFT, _IfBroken(")")], key)
 
     def bare_tuple(self, e: ast.Tuple) -> Doc:
-        items = [self.inside(i) for i in e.elts]
+        items = self.items(e.elts)
         if len(items) == 1:
             return _Group(["(", _Indent([SOFT, items[0], ","]), SOFT, ")"])
         inside = self.separated(items)
@@ -564,6 +582,9 @@ class _OneLine(_Builder):
     def inside(self, e: ast.expr) -> Doc:
         return self.doc(e, BRACKETS)
 
+    def item(self, text: str) -> Doc:
+        return text
+
     def operators(self, parts: Sequence[Any], where: int) -> Doc:
         line: list[str] = [parts[0][0]]
         for k in range(1, len(parts), 2):
@@ -575,7 +596,7 @@ class _OneLine(_Builder):
         return self.doc(e, BRACKETS)
 
     def bare_tuple(self, e: ast.Tuple) -> Doc:
-        items = [self.doc(i, BRACKETS) for i in e.elts]
+        items = self.items(e.elts)
         return f"({items[0]},)" if len(items) == 1 else ", ".join(map(str, items))
 
 
@@ -708,21 +729,60 @@ _PLAIN = re.compile(
     rf"{WORD}+( = ({_ATOM}(\((?:{WORD}|[., ])*\))?|{_ATOM} [-+/@] {_ATOM})"
     rf"|: {_ATOM}(\[{_ATOM}\])?)"
 )
+_CALL = rf"{_ATOM}(?:\((?:{WORD}|[., ])*\))?"
+_SHAPE = rf"\((?:{_ATOM}(?:,|(?:, {_ATOM})+))?\)"
+_ITEM = rf"{_CALL}|\(\"[^\"\\\n]*\", {_CALL}, {_SHAPE}\)"
+_STRING = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
+_START = r"(?:(?<=[(\[{])|(?<=, )|(?<== ))"
+_RUN = re.compile(rf"{_STRING}|{_START}(?:(?:{_ITEM}), ){{50,}}")
+_LONG = 2000
+"""Texts from this length on are searched for runs."""
+_STAND_IN = "_run_of_items_"
+_SHORT = 40
+"""Items of a run up to this length are on a line of their own without measuring."""
+
+
+def _runs(text: str) -> tuple[str, dict[str, list[str]]]:
+    """The text with a name in the place of each run of items that are spelled as they should be
+    and need not be parsed, and the items by that name."""
+    runs: dict[str, list[str]] = {}
+
+    def named(match: re.Match[str]) -> str:
+        if match[0][0] in "\"'":
+            return match[0]
+        name = f"{_STAND_IN}{len(runs)}"
+        runs[name] = re.findall(f"({_ITEM}), ", match[0])
+        return f"{name}, "
+
+    return _RUN.sub(named, text), runs
 
 
 def statement(text: str, indent: int = 0) -> list[str]:
     """The lines of a simple statement, or of the head of an `if`, `for`, `while` or `with`."""
-    margin = " " * indent
     if fits(text, indent) and _PLAIN.fullmatch(text):
-        return [margin + text]
+        return [" " * indent + text]
+    if len(text) > _LONG and _STAND_IN not in text:
+        lines = _laid_out(*_runs(text), indent)
+        if not any(_STAND_IN in line for line in lines):
+            return lines
+    return _laid_out(text, {}, indent)
+
+
+def _laid_out(text: str, runs: Mapping[str, Sequence[str]], indent: int) -> list[str]:
+    """The lines of a statement in which names stand for runs of items."""
+    margin = " " * indent
     is_head = text.endswith(":")
     (node,) = ast.parse(f"{text}\n    pass" if is_head else text).body
-    line = _statement_doc(_OneLine(text), node)
+    line = _statement_doc(_OneLine(text, runs=runs), node)
     assert isinstance(line, str)
     if fits(line, indent):
         return [margin + line]
-    doc = _statement_doc(_Builder(text, indent), node)
+    doc = _statement_doc(_Builder(text, indent, runs=runs), node)
     return (margin + _Writer(indent).write(doc, indent)).split("\n")
+
+
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
 
 
 def _statement_doc(build: _Builder, node: ast.stmt) -> Doc:
@@ -789,7 +849,7 @@ def indented(statements: Sequence[str], indent: int = 4) -> list[str]:
 def item(key: str, value: str, indent: int) -> list[str]:
     """The lines of `key: value,` (or `value,`) where each item of a display has a line."""
     builder = _Builder(value, indent)
-    tree = ast.parse(value, mode="eval").body
+    tree = _parsed(value)
     doc = [f"{key}: " if key else "", builder.doc(tree, BRACKETS), ","]
     margin = " " * indent
     return (margin + _Writer(indent).write(doc, indent)).split("\n")
@@ -797,7 +857,7 @@ def item(key: str, value: str, indent: int) -> list[str]:
 
 def expression(text: str) -> tuple[str, int]:
     """The expression on one line as the formatter spells it, and how tightly it binds."""
-    tree = ast.parse(text, mode="eval").body
+    tree = _parsed(text)
     line = _OneLine(text).doc(tree, BRACKETS)
     assert isinstance(line, str)
     return line, _level(tree)

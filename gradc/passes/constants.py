@@ -47,16 +47,20 @@ def _is_open(attr: Any) -> bool:
     return isinstance(attr, Poly) and bool(symbols_of(attr))
 
 
+def _is_small(tensor: Tensor) -> bool:
+    size = size_of(tensor.shape)
+    return isinstance(size, int) and size <= LARGEST
+
+
 def _numbers(graph: Graph) -> dict[Tensor, bool | int | float | complex]:
     """The values of the tensors of rank 0 that follow from constants and that something else uses."""
     fixed: set[Tensor] = set()
     used: dict[Tensor, None] = {o.tensor: None for o in graph.outputs if o.tensor}
     for node in graph.nodes():
-        sizes = [size_of(t.shape) for t in node.outputs]
         if (
-            node.op.name not in ("input", "opaque", "gate")
-            and all(isinstance(n, int) and n <= LARGEST for n in sizes)
-            and all(t in fixed for t in node.inputs)
+            all(t in fixed for t in node.inputs)
+            and node.op.name not in ("input", "opaque", "gate")
+            and all(_is_small(t) for t in node.outputs)
             and not any(_is_open(value) for _, value in node.attrs.items())
         ):
             fixed.update(node.outputs)

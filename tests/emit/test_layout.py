@@ -1,5 +1,6 @@
 """The layout of statements against the formatter whose rules it restates."""
 
+import ast
 import random
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gradc.emit import layout
 from gradc.emit.layout import WIDTH, expression, parameters, statement
 
 RUFF = shutil.which("ruff", path=sysconfig.get_path("scripts")) or shutil.which("ruff")
@@ -144,3 +146,64 @@ def test_parameters():
     ]
     wider = [f"parameter_{k}: int" for k in range(9)]
     assert len(parameters("def run_it", wider, " -> int:")) == 11
+
+
+# what stands in the place of ... in these is a long list
+LONG_LISTS = [
+    "f({}, 1)",
+    "{} = f(x)",
+    "t = [{}, (a + b) * c]",
+    "return {}, a if b else c",
+    "check(g(out, (1, 2)), ({},), key={})",
+    "t = (a if b else {}, c)",
+    "t = (a + {}, -{}, c)",
+    "t = x[{}, 0]",
+    "raise E('{}, a', \"{}, a\", {}, 'z')",
+    "for {}, i in f():",
+    "_run_of_items_0({}, 1)",
+    "t = (lambda {}, y: x)",
+]
+ITEMS = {
+    "names": "residual_{}",
+    "calls": "np.cos(y_{}, a.b)",
+    "shapes": '("residual_{}", np.float64, (N, 3))',
+    "no shapes": '("a, b_{}", np.float64, ())',
+    "wide": '("' + "x" * 70 + '_{}", np.float64, (N,))',
+    "sums": "y_{} + 1",
+}
+
+
+def long_texts():
+    """Each outline with each kind of items, where that is Python."""
+    for outline in LONG_LISTS:
+        for kind, item in ITEMS.items():
+            items = ", ".join(item.format(k) for k in range(200))
+            text = outline.replace("{}", items)
+            try:
+                ast.parse(text + (" pass" if text.endswith(":") else ""))
+            except SyntaxError:
+                continue
+            yield pytest.param(text, id=f"{outline} with {kind}")
+
+
+@pytest.mark.parametrize("text", long_texts())
+def test_long_lists_are_laid_out_as_short_ones_are(text, monkeypatch):
+    found = statement(text, 8)
+    monkeypatch.setattr(layout, "_LONG", 10**9)
+    assert found == statement(text, 8)
+
+
+def test_the_items_of_long_lists_are_not_parsed(monkeypatch):
+    parsed = []
+    parse = ast.parse
+
+    def counted(text, *args, **options):
+        parsed.append(len(text))
+        return parse(text, *args, **options)
+
+    monkeypatch.setattr(ast, "parse", counted)
+    items = [ITEMS["shapes"].format(k) for k in range(5000)]
+    lines = statement(f"f(({', '.join(items)}, a))")
+    assert lines[:3] == ["f(", "    (", f"        {items[0]},"]
+    assert lines[-4:] == [f"        {items[-1]},", "        a,", "    ),", ")"]
+    assert sum(parsed) < 100
