@@ -616,8 +616,7 @@ def _entry(
         replace(o, name=n) for o, n in zip(wanted, _unique(names), strict=True)
     )
     own = replace(graph, outputs=keyed, request=None, names={})
-    # names that passes give to tensors must not reach the other entries
-    final = simplified(own.copied())
+    final = simplified(own)
     tensors = iter(o.tensor for o in final.outputs)
     made = []
     for record, text, outputs in records:

@@ -40,6 +40,7 @@ __all__ = [
     "move",
     "ordered",
     "rebuild",
+    "renewed",
     "replace_outputs",
 ]
 
@@ -426,9 +427,12 @@ def ordered(
 
 
 def rebuild(node: Node, inputs: tuple[Tensor, ...]) -> Node:
-    """`node` on other inputs: the same node where they are the same, types derived anew else."""
-    if inputs == node.inputs:
-        return node
+    """`node` on other inputs: the same node where they are the same."""
+    return node if inputs == node.inputs else renewed(node, inputs)
+
+
+def renewed(node: Node, inputs: tuple[Tensor, ...]) -> Node:
+    """A new node like `node` on other inputs, with types derived anew where theirs differ."""
     for a, b in zip(inputs, node.inputs, strict=True):
         if a.type is not b.type and a.type != b.type:
             types = node.op.infer(inputs, node.attrs)
@@ -518,6 +522,9 @@ class Graph:
     source: Source | None = None
     plans: tuple[BackwardPlan, ...] = ()
     files: tuple[str, ...] = ()
+    _nodes: list[Node] = field(
+        default_factory=list, init=False, compare=False, repr=False
+    )
 
     def roots(self) -> list[Tensor]:
         """What the graph is for: outputs, then the request's tensors."""
@@ -528,13 +535,16 @@ class Graph:
 
     def nodes(self) -> list[Node]:
         """The inputs, then every node that is needed, operands first."""
-        return ordered([*self.inputs, *self.roots()])
+        if not self._nodes:
+            self._nodes.extend(ordered([*self.inputs, *self.roots()]))
+        return self._nodes
 
     def rewrite(self, rules: Mapping[str, Rule]) -> Graph:
         """Rebuild the graph, putting a rule's answer in the place of each node it answers for.
 
         `rules` go by op name; a rule gets a node whose operands are new already, and gives None
-        to leave it alone. Its answer is not offered to the rules again.
+        to leave it alone. Its answer is not offered to the rules again. All nodes are new, so that
+        names which go over to what a rule answers stay out of this graph.
         """
         nodes = self.nodes()
         if all(node.op.name not in rules for node in nodes):
@@ -542,7 +552,7 @@ class Graph:
         done: dict[Tensor, Tensor] = {}
         with at(here()), collector_paused():
             for node in nodes:
-                fresh = rebuild(node, tuple([done[t] for t in node.inputs]))
+                fresh = renewed(node, tuple([done[t] for t in node.inputs]))
                 rule = rules.get(node.op.name)
                 answer = None
                 if rule is not None:
@@ -553,15 +563,6 @@ class Graph:
                 else:
                     results = answer if isinstance(answer, tuple) else (answer,)
                 replace_outputs(node, results, done)
-        return self.mapped(done)
-
-    def copied(self) -> Graph:
-        """The same graph of new nodes: names that its tensors get are theirs alone."""
-        done: dict[Tensor, Tensor] = {}
-        for node in self.nodes():
-            operands = tuple([done[t] for t in node.inputs])
-            new = Node(node.op, operands, node.attrs, node.types, node.place)
-            replace_outputs(node, new.outputs, done)
         return self.mapped(done)
 
     def mapped(self, done: Mapping[Tensor, Tensor]) -> Graph:

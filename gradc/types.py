@@ -295,6 +295,8 @@ def _scale(a: Dim, factor: int) -> Dim:
 
 
 def _multiply(a: Dim, b: Dim) -> Dim:
+    if isinstance(b, int):
+        return a if b == 1 else _scale(a, b)
     total: dict[Monomial, int] = {}
     for ma, ca in _terms(a):
         for mb, cb in _terms(b):

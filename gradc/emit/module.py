@@ -516,7 +516,7 @@ class _Assembly:
         elif entry.ys and name != SEEDED:
             rest += self.scaled(entry, scope)
         rest += self.returned(entry, scope)
-        used = words("\n".join(rest))
+        used = words(rest)
         body += [f"if {threads} != 1:", f"    {glob('_threads')}({threads})"]
         count = len(self.inputs.names)
         body.append(
@@ -710,7 +710,7 @@ class _Assembly:
             note = textwrap.wrap(docstring(text), 84)
         lines += self.entry_doc(entry, False, note)
         rest = self.target.call(entry, scope) + self.returned(entry, scope, variables)
-        used = words("\n".join(rest))
+        used = words(rest)
         call = f"{scope.glob('_inputs')}({', '.join(self.inputs.names)})"
         body = [
             f"if {threads} != 1:",
@@ -735,7 +735,7 @@ class _Assembly:
         rest = self.target.call(entry, scope) + self.returned(entry, scope)
         if entry.ys:
             seeds = scope.inputs[len(pair.held) + len(pair.kept) :]
-            used = words("\n".join(rest))
+            used = words(rest)
             rest.insert(0, _unpacked(seeds, used, self.seeds_call(entry, scope)))
         if pair.defaults:
             texts = [f"residuals.{n}" if n else "None" for n in pair.defaults]
@@ -744,7 +744,7 @@ class _Assembly:
                 f"if {grad_ys} is None:",
                 f"    {grad_ys} = ({', '.join(texts)}{tail})",
             ]
-        used = words("\n".join(rest))
+        used = words(rest)
         wanted = [
             f"({quoted(name)}, {glob('np')}.{scalar_name(type.dtype.name)}, "
             f"{shape_in(type.shape, scope.sizes)})"
@@ -762,7 +762,7 @@ class _Assembly:
         if wanted:
             call = f"{glob('_arrays')}({items_}, ({', '.join(wanted)}{tail}))"
             checks = [_unpacked(variables, used, call)]
-        used |= words("\n".join(checks))
+        used |= words(checks)
         needed = [s for s in self.inputs.symbols if scope.sizes[s] in used]
         whole = f"{glob('_residuals')}(residuals)"
         if needed:
@@ -885,9 +885,11 @@ def _renamed(entry: Entry, names: Mapping[str, str]) -> Entry:
 def _without_unused(text: str, imports: Sequence[str]) -> str:
     """The text without the imports whose name it does not use."""
     for line in filter(None, imports):
-        name = line.split()[-1]
-        if not re.search(whole_word(name), text.replace(f"\n{line}\n", "\n", 1)):
-            text = text.replace(f"\n{line}\n", "\n", 1)
+        word = re.compile(whole_word(line.split()[-1]))
+        start = text.index(f"\n{line}\n")
+        end = start + len(line) + 1
+        if not word.search(text, end) and not word.search(text, 0, start):
+            text = text[:start] + text[end:]
     return text.rstrip("\n") + "\n"
 
 

@@ -7,7 +7,7 @@ import hashlib
 import keyword
 import re
 import unicodedata
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from gradc.types import WORD
 
@@ -42,7 +42,7 @@ def identifier(text: str) -> str:
     >>> identifier("dense/kernel:0"), identifier("2fa"), identifier("lambda"), identifier("été")
     ('dense_kernel_0', 'x2fa', 'lambda_', 'été')
     """
-    name = unicodedata.normalize("NFKC", text)
+    name = text if text.isascii() else unicodedata.normalize("NFKC", text)
     if not name.isidentifier():
         kept = [c if f"x{c}".isidentifier() else " " for c in name]
         name = "_".join("".join(kept).split()) or "x"
@@ -56,9 +56,15 @@ def identifier(text: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) or name == SPECIAL else name
 
 
-def words(text: str) -> set[str]:
-    """All names in a Python text (and what looks like one in its strings)."""
-    return set(re.findall(f"{WORD}+", text))
+def words(lines: Sequence[str]) -> set[str]:
+    """All names in the lines of a Python text (and what looks like one in its strings)."""
+    found: set[str] = set()
+    for line in lines:
+        found.update(_NAMES.findall(line))
+    return found
+
+
+_NAMES = re.compile(f"{WORD}+")
 
 
 def whole_word(name: str) -> str:

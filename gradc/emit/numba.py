@@ -238,7 +238,7 @@ class NumbaTarget:
         imports = {f"import {m}" for m in MODULES}
         imports |= {"from collections.abc import Iterator"}
         used = set().union(*(h.imports for h in helpers), blas.imports)
-        used_words = set().union(*(words(line) for s in sources for line in s.lines))
+        used_words = set().union(*(words(s.lines) for s in sources))
         imports |= {f"import {m}" for m in ("ctypes", "importlib", "math") if m in used}
         imports |= {"import math"} if "math" in used_words else set()
         imports |= {"import pathlib"} if "pathlib" in used else set()

@@ -61,14 +61,14 @@ ATOM = layout.ATOM
 class NumpySource:
     """The text of a function, the order of its arguments, and what it calls.
 
-    `inputs` and `symbols` are what it takes; `words` are all names in its text. `is_made` says of
-    each result that it is new: no input, no constant, and no result before it.
+    `inputs` and `symbols` are what it takes; `calls` are the functions of the module that it calls.
+    `is_made` says of each result that it is new: no input, no constant, and no result before it.
     """
 
     lines: tuple[str, ...]
     inputs: tuple[Tensor, ...]
     symbols: tuple[str, ...]
-    words: frozenset[str]
+    calls: frozenset[str]
     is_made: tuple[bool, ...]
 
 
@@ -201,7 +201,8 @@ class _Function:
         for node in self.nodes:  # the names of large constants are taken first
             if node.op.name == "constant" and _is_large(node.attrs.value):
                 constants.name(node.attrs.value)
-        self.namer = Namer([*RESERVED, *reserved, *constants.names.values(), FAILING])
+        self.reserved = {*reserved, FAILING}
+        self.namer = Namer([*RESERVED, *self.reserved, *constants.names.values()])
         for symbol in self.symbols:
             self.namer.take(symbol)
 
@@ -217,7 +218,7 @@ class _Function:
         body = self.body()
         last = ", ".join(v.text for v in returned) + ("," if len(returned) == 1 else "")
         body += layout.statement(f"return {last}" if returned else "return ()", 4)
-        used = words("\n".join(body))
+        used = words(body)
         symbols = tuple(s for s in self.symbols if s in used)
         items = [f"{self.values[t].text}: Any" for t in inputs]
         items += [f"{s}: int" for s in symbols]
@@ -231,9 +232,8 @@ class _Function:
         for v in returned:
             made.append(v.text not in given)
             given.add(v.text)
-        return NumpySource(
-            (*lines, *body), inputs, symbols, frozenset(used), tuple(made)
-        )
+        calls = frozenset(used & self.reserved)
+        return NumpySource((*lines, *body), inputs, symbols, calls, tuple(made))
 
     # ----------------------------------------------------------------------- groups
 
@@ -619,7 +619,7 @@ class NumpyTarget:
         self.constants = Constants()
         self.sources: dict[str, NumpySource] = {}
         self.functions: list[tuple[str, ...]] = []
-        self.words: set[str] = set()
+        self.calls: set[str] = set()
         self.notes: list[str] = []
 
     def add(self, entry: Entry, outputs: Sequence[Tensor]) -> None:
@@ -629,7 +629,7 @@ class NumpyTarget:
         source = numpy_function(name, entry.graph, outputs, self.constants, reserved)
         self.sources[entry.name] = source
         self.functions.append(source.lines)
-        self.words |= source.words
+        self.calls |= source.calls
         flops, memory = graph_cost(entry.graph)
         kept = "no arrays"
         if memory != 0:
@@ -668,12 +668,12 @@ class NumpyTarget:
     def view(self) -> dict[str, Any]:
         """The target's part of the view."""
         functions = mathsource.closure(
-            [f for f in mathsource.available("arraylib") if f in self.words], "arraylib"
+            [f for f in mathsource.available("arraylib") if f in self.calls], "arraylib"
         )
         imports: set[str] = set()
         for function in functions:
             imports |= {"import math"} if "math" in function.imports else set()
-        if FAILING in self.words:
+        if FAILING in self.calls:
             imports |= {
                 "from collections.abc import Iterator",
                 "from contextlib import contextmanager",
@@ -684,7 +684,7 @@ class NumpyTarget:
             "kernels_title": "statements",
             "kernels": tuple(self.functions),
             "helpers": tuple(f.text for f in functions),
-            "has_statement": FAILING in self.words,
+            "has_statement": FAILING in self.calls,
             "compiled": None,
             "aliases": (),
         }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -87,9 +88,15 @@ class Ranges:
     def __init__(self, trust: bool, *, calm: bool = False) -> None:
         self.trust = trust
         self.is_calm = calm
-        self.sure = Ranges(trust=False) if trust and not calm else self
-        self.calm = Ranges(trust=True, calm=True) if trust and not calm else self
         self.known: dict[Tensor, Range] = {}
+
+    @cached_property
+    def sure(self) -> Ranges:
+        return Ranges(trust=False)
+
+    @cached_property
+    def calm(self) -> Ranges:
+        return Ranges(trust=True, calm=True)
 
     def of(self, tensor: Tensor) -> Range:
         """The range of a tensor."""

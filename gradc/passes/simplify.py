@@ -20,6 +20,7 @@ from gradc.graph import (
     here,
     move,
     rebuild,
+    renewed,
     replace_outputs,
 )
 from gradc.ops.basic import (
@@ -52,7 +53,7 @@ def simplify(graph: Graph) -> Graph:
 
     Keeps values but for rounding in sums and contractions, and the first of equal nodes' name and
     place. Idempotent: what a rule answers is simplified too before anything reads it, and rules
-    look at nodes and what they are computed from alone.
+    look at nodes and what they are computed from alone. All nodes are new.
     """
     settled = _Settled()
     with at(here()), collector_paused():
@@ -88,7 +89,8 @@ class _Settled:
             if missing:
                 stack += missing
                 continue
-            fresh = rebuild(node, tuple([tensors[t] for t in node.inputs]))
+            operands = tuple([tensors[t] for t in node.inputs])
+            fresh = (renewed if node is start else rebuild)(node, operands)
             rules = self.rules_of(node.op)
             if rules and steps < MAX_STEPS:
                 move(node.place)

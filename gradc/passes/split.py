@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from gradc.graph import Graph, Node, Output, Tensor, label, rebuild
 from gradc.ops.basic import input_
-from gradc.types import Dim, evaluate_dim, symbols_of
+from gradc.types import Shape, evaluate_dim, size_of, symbols_of
 
 __all__ = ["Halves", "split"]
 
@@ -69,7 +70,7 @@ def split(graph: Graph, ys: int, seeds: Sequence[Tensor]) -> Halves:
             continue
         operands = dict.fromkeys(t for t in node.inputs if t not in needed)
         more = sum(light[t] for t in operands)
-        if _is_cheap(node) and more <= sum(_size(t) for t in node.outputs):
+        if _is_cheap(node) and more <= sum(_size(t.shape) for t in node.outputs):
             needed.difference_update(node.outputs)
             needed.update(node.inputs)
     kept = [
@@ -108,31 +109,34 @@ def _light(nodes: Sequence[Node]) -> dict[Tensor, int]:
     computed from."""
     light: dict[Tensor, int] = {}
     for node in nodes:
+        if node.op.name == "input" or not node.inputs:
+            light.update(dict.fromkeys(node.outputs, 0))
+            continue
         below = sum(light[t] for t in dict.fromkeys(node.inputs))
         for t in node.outputs:
-            if node.op.name == "input" or not node.inputs:
-                light[t] = 0
-            else:
-                light[t] = min(_size(t), below) if _is_cheap(node) else _size(t)
+            size = _size(t.shape)
+            light[t] = min(size, below) if _is_cheap(node) else size
     return light
 
 
-def _size(tensor: Tensor) -> int:
-    size: Dim = tensor.type.size
+@lru_cache
+def _size(shape: Shape) -> int:
+    size = size_of(shape)
     return evaluate_dim(size, dict.fromkeys(symbols_of(size), NOMINAL))
 
 
 def _names(kept: Sequence[Tensor], taken: Sequence[str]) -> list[str]:
     """A name for each residual, that of its tensor where it has one."""
-    used = set(taken)
+    counts = dict.fromkeys(taken, 1)
     names: list[str] = []
     for t in kept:
         base = t.name or f"residual_{len(names)}"
-        name, count = base, 1
-        while name in used:
+        name, count = base, counts.get(base, 1)
+        while name in counts:
             count += 1
             name = f"{base}_{count}"
-        used.add(name)
+        counts[base] = count
+        counts.setdefault(name, 1)
         names.append(name)
     return names
 

@@ -360,7 +360,7 @@ def test_what_rules_make_equal_is_one() -> None:
     made = simplify(graph)
     expected = ["input", "exp", "add", "sin", "add"]
     assert [n.op.name for n in made.nodes()] == expected
-    assert simplify(made).nodes() == made.nodes()
+    assert str(simplify(made)) == str(made)
 
 
 # ------------------------------------------------------------------------------ the check
