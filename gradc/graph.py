@@ -432,7 +432,10 @@ def rebuild(node: Node, inputs: tuple[Tensor, ...]) -> Node:
 
 
 def renewed(node: Node, inputs: tuple[Tensor, ...]) -> Node:
-    """A new node like `node` on other inputs, with types derived anew where theirs differ."""
+    """A new node like `node` on other inputs, with types derived anew where theirs differ; an input
+    stays the same."""
+    if node.op.name == "input":
+        return node
     for a, b in zip(inputs, node.inputs, strict=True):
         if a.type is not b.type and a.type != b.type:
             types = node.op.infer(inputs, node.attrs)
@@ -543,8 +546,8 @@ class Graph:
         """Rebuild the graph, putting a rule's answer in the place of each node it answers for.
 
         `rules` go by op name; a rule gets a node whose operands are new already, and gives None
-        to leave it alone. Its answer is not offered to the rules again. All nodes are new, so that
-        names which go over to what a rule answers stay out of this graph.
+        to leave it alone. Its answer is not offered to the rules again. All nodes but inputs are
+        new, so that names which go over to what a rule answers stay out of this graph.
         """
         nodes = self.nodes()
         if all(node.op.name not in rules for node in nodes):

@@ -885,10 +885,13 @@ def _renamed(entry: Entry, names: Mapping[str, str]) -> Entry:
 def _without_unused(text: str, imports: Sequence[str]) -> str:
     """The text without the imports whose name it does not use."""
     for line in filter(None, imports):
-        word = re.compile(whole_word(line.split()[-1]))
+        name = line.split()[-1]
+        word = re.compile(whole_word(name))
         start = text.index(f"\n{line}\n")
         end = start + len(line) + 1
-        if not word.search(text, end) and not word.search(text, 0, start):
+        after, before = text.find(name, end), text.find(name, 0, start)
+        is_used = after >= 0 and word.search(text, after)
+        if not is_used and not (before >= 0 and word.search(text, before, start)):
             text = text[:start] + text[end:]
     return text.rstrip("\n") + "\n"
 

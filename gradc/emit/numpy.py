@@ -23,7 +23,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from gradc.emit import layout, mathsource
@@ -104,6 +104,12 @@ _SLOTS_ALONE = re.compile(
     rf"(?!_\d)[A-Za-z_][\w.]*\(({WORD}|[.=])+(, ({WORD}|[.=])+)*\)"
 )
 _SLOTS_INFIX = re.compile(r"_(\d+)_operand_ ([-+*/@]) _(\d+)_operand_")
+
+
+@cache
+def _slots(count: int) -> list[str]:
+    """What stands for the operands of an op while it is spelled."""
+    return [f"_{k}_operand_" for k in range(count)]
 
 
 class _Form:
@@ -263,8 +269,9 @@ class _Function:
             scope, section = now, part
             if not now and statement is not None:
                 source = self.texts(statement)
-                quoted_below = (
-                    group.lines[0] == f"    with {FAILING}({quoted(source)}):"
+                first = group.lines[0]
+                quoted_below = FAILING in first and (
+                    first == f"    with {FAILING}({quoted(source)}):"
                 )
                 alone = len(group.statements) == 1
                 if not (
@@ -495,7 +502,7 @@ class _Function:
         if node.op.name in ("equal", "not_equal") and node.inputs[0] is node.inputs[1]:
             raw = f"{'~' if node.op.name == 'equal' else ''}np.isnan(_0_operand_)"
         else:
-            raw = spell(node, [f"_{k}_operand_" for k in range(len(operands))])
+            raw = spell(node, _slots(len(operands)))
         form = self.forms.get(raw)
         if form is None:
             form = self.forms[raw] = _Form(raw)
@@ -598,6 +605,10 @@ class Statements:
 
 def _says_same(statement: str, source: str) -> bool:
     """Whether the emitted statement is the source's, but for `np.` and spaces."""
+
+    target, head = statement.partition(" = ")[0], source.partition("=")[0]
+    if target.replace(" ", "") != head.replace(" ", ""):
+        return False
 
     def bare(text: str) -> str:
         return re.sub(r"\s|\bnp\.", "", text)

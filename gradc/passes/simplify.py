@@ -53,7 +53,8 @@ def simplify(graph: Graph) -> Graph:
 
     Keeps values but for rounding in sums and contractions, and the first of equal nodes' name and
     place. Idempotent: what a rule answers is simplified too before anything reads it, and rules
-    look at nodes and what they are computed from alone. All nodes are new.
+    look at nodes and what they are computed from alone. All nodes but inputs are
+    new.
     """
     settled = _Settled()
     with at(here()), collector_paused():
