@@ -57,15 +57,16 @@ def _numbers(graph: Graph) -> dict[Tensor, bool | int | float | complex]:
     fixed: set[Tensor] = set()
     used: dict[Tensor, None] = {o.tensor: None for o in graph.outputs if o.tensor}
     for node in graph.nodes():
+        known = [t for t in node.inputs if t in fixed]
         if (
-            all(t in fixed for t in node.inputs)
+            len(known) == len(node.inputs)
             and node.op.name not in ("input", "opaque", "gate")
             and all(_is_small(t) for t in node.outputs)
             and not any(_is_open(value) for _, value in node.attrs.items())
         ):
             fixed.update(node.outputs)
         else:
-            used.update(dict.fromkeys(node.inputs))
+            used.update(dict.fromkeys(known))
     wanted = [t for t in used if t in fixed and not t.ndim and t.node.inputs]
     found: dict[Tensor, bool | int | float | complex] = {}
     for t in wanted:

@@ -8,14 +8,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import gradc
 from gradc.autodiff.reverse import Gradients, gradients
 from gradc.driver import PASSES
-from gradc.graph import Graph, Output, Tensor, label
+from gradc.graph import Graph, Output, Tensor, label, ordered
 from gradc.ops.basic import input_
 from gradc.ops.evaluator import evaluate
 from gradc.ops.functions import apply
 from gradc.passes.check import check
-from gradc.types import TensorType, float64, symbol
+from gradc.passes.split import _names
+from gradc.types import TensorType, float32, float64, symbol
 
 
 def variable() -> Tensor:
@@ -110,3 +112,71 @@ def test_work_is_linear(make: Callable[[int], tuple[Tensor, Tensor]]) -> None:
         return made
 
     assert calls(800) < 5 * calls(200)
+
+
+@pytest.mark.parametrize("op", ["negative", "stop_gradient", "sqrt", "cast"])
+def test_long_chains_of_one_op_need_no_stack(op: str) -> None:
+    h = variable()
+    for k in range(4_000):
+        if op == "cast":
+            h = apply("astype", h, float32 if k % 2 == 0 else float64)
+        else:
+            h = apply(op, h)
+    x = ordered([h])[0].out
+    compiled(x, apply("sum", h * 3.0))
+
+
+# ------------------------------------------------------------------ from text to source
+
+STEPS = ["sin(y)", "exp(y) * 0.5", "y * y + y", "-y", "where(y > 0, y, y * s)"]
+
+
+def text(step: str, count: int) -> str:
+    lines = ["x: float[N]", "s: float", "y = x", *[f"y = {step}"] * count]
+    return "\n".join([*lines, "z = sum(y)", "differentiate(z, [x, s])", "return z", ""])
+
+
+def lines_run(work: Callable[[], object]) -> int:
+    """How many lines of Python run."""
+    count = 0
+
+    def tick(frame: object, event: str, argument: object) -> object:
+        nonlocal count
+        count += event == "line"
+        return tick
+
+    sys.settrace(tick)
+    try:
+        work()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+@pytest.mark.parametrize(
+    ("step", "target", "count"),
+    [
+        *((step, "numpy", 40) for step in STEPS),
+        *((step, "numba", 16) for step in STEPS[1:3]),
+    ],
+)
+def test_the_way_from_text_to_source_is_linear(
+    step: str, target: str, count: int
+) -> None:
+    """Per statement, four times as long a text takes at most a sixth more work."""
+
+    def work(count: int) -> int:
+        return lines_run(lambda: gradc.emit(text(step, count), target=target))
+
+    work(2)
+    none = work(0)
+    assert work(4 * count) - none < 4 * 7 / 6 * (work(count) - none)
+
+
+def test_the_names_of_what_backward_needs_take_no_search() -> None:
+    """Of many tensors that the source calls the same."""
+    kept = [label(apply("sin", variable()), "y") for _ in range(4000)]
+    found: list[str] = []
+    assert lines_run(lambda: found.extend(_names(kept, ["y"]))) < 15 * 4000
+    assert found[:2] == ["y_2", "y_3"]
+    assert len(set(found)) == 4000
