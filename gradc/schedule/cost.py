@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradc.graph import Graph, Node
@@ -38,7 +39,7 @@ from gradc.schedule.program import (
     statements,
     walk,
 )
-from gradc.types import Dim, dim_floordiv, size_of, substitute
+from gradc.types import Dim, Shape, dim_floordiv, size_of, substitute
 
 __all__ = ["Cost", "cost", "expression_cost", "graph_cost"]
 
@@ -196,16 +197,38 @@ def graph_cost(graph: Graph) -> tuple[Dim, Dim]:
     end, so they are the most that is needed.
     """
     flops: Dim = 0
-    memory: Dim = 0
+    elements: Counter[Shape] = Counter()  # flops by shape
+    memory: Counter[Shape] = Counter()
     results = {o.tensor for o in graph.outputs}
     for node in graph.nodes():
-        form = node.op.form(node) if node.op.form is not None else None
-        flops = flops + _form_flops(node, form)
-        if not isinstance(form, FormView | Reshape | Fill | None):
-            for t in node.outputs:
-                if t not in results and t.shape:
-                    memory = memory + size_of(t.shape) * (t.dtype.bits // 8)
-    return flops, memory
+        if node.op.elementwise:
+            elements[node.out.shape] += _element_flops(node)
+        else:
+            form = node.op.form(node) if node.op.form is not None else None
+            flops = flops + _form_flops(node, form)
+            if form is None or isinstance(form, _IN_PLACE):
+                continue
+        for t in node.outputs:
+            if t.shape and t not in results:
+                memory[t.shape] += t.dtype.bits // 8
+    return flops + _total(elements), _total(memory)
+
+
+_IN_PLACE = (FormView, Reshape, Fill)
+
+
+def _total(counts: Mapping[Shape, int]) -> Dim:
+    """The sum of the sizes of shapes that are there so many times."""
+    total: Dim = 0
+    for shape, count in counts.items():
+        total = total + size_of(shape) * count
+    return total
+
+
+def _element_flops(node: Node) -> int:
+    """The flops of an elementwise node, an element."""
+    is_free = not node.out.dtype.is_inexact or node.op.name in CHEAP
+    return 0 if is_free else node.op.cost
 
 
 def _form_flops(node: Node, form: Form | None) -> Dim:
@@ -214,8 +237,7 @@ def _form_flops(node: Node, form: Form | None) -> Dim:
     if not out.dtype.is_inexact:
         return 0
     if isinstance(form, Elementwise):
-        cheap = node.op.name in CHEAP
-        return 0 if cheap else node.op.cost * size_of(out.shape)
+        return _element_flops(node) * size_of(out.shape)
     if isinstance(form, Accumulate | Scatter):
         return size_of(node.inputs[0].shape)
     if isinstance(form, Cumulate):
