@@ -10,6 +10,7 @@ import numpy as np
 from gradc.errors import ShapeError
 from gradc.graph import Graph, Tensor
 from gradc.ops.evaluator import bind_sizes
+from gradc.ops.segment import INDEXED
 from gradc.types import Dim, evaluate_dim, symbols_of
 
 __all__ = ["ATTEMPTS", "draw", "index_bounds", "sizes_for"]
@@ -143,7 +144,7 @@ def index_bounds(graph: Graph) -> dict[Tensor, list[Dim]]:
     bounds: dict[Tensor, list[Dim]] = {}
     pending: list[tuple[Tensor, Dim]] = []
     for node in graph.nodes():
-        if node.op.name not in ("gather", "scatter_add", "scatter_set"):
+        if node.op.name not in INDEXED or node.op.name == "segment_recurrence":
             continue
         axes = node.attrs.axes
         shape = node.out.shape if node.op.name != "gather" else node.inputs[0].shape

@@ -32,6 +32,7 @@ from gradc.emit.names import RESERVED, Namer, comment, plain, quoted, words
 from gradc.emit.text import cost_note
 from gradc.errors import Span, UnsupportedError
 from gradc.graph import Data, Graph, Node, Tensor, ordered
+from gradc.ops.segment import INDEXED
 from gradc.schedule.cost import graph_cost
 from gradc.types import WORD, DType, Poly, dim_text, shape_text, symbols_of
 
@@ -49,7 +50,6 @@ ROOM = 76
 TERMS = 40
 """A sum of more terms than this is written as several statements."""
 SAME = frozenset({"copy", "stop_gradient", "prevent_gradient", "opaque"})
-INDEXED = frozenset({"gather", "scatter_add", "scatter_set"})
 FACTORED = frozenset({"cholesky", "solve", "inv", "solve_triangular"})
 FAILING = "_statement"
 """The context manager of a module that puts the statement into an error."""

@@ -363,6 +363,7 @@ _KINDS: Mapping[str, Callable[[Any, int], bool]] = {
     "needs": _is_dims,
     "offset": lambda value, rank: _is_int(value),
     "out": _is_labels,
+    "over": _is_flag,
     "padding": _is_pairs,
     "perm": _is_perm,
     "reverse": _is_flag,

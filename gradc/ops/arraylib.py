@@ -51,6 +51,33 @@ def _scatter_add(
     return out
 
 
+def _scattered(
+    ufunc: Any, x: Any, updates: Any, indices: Any, axes: Any, at: int, rank: int
+) -> Any:
+    """A copy of x, combined by a ufunc with the updates at the indices of some axes."""
+    out = np.array(x)
+    places = np.moveaxis(out, axes, tuple(range(len(axes))))
+    first = np.moveaxis(updates, tuple(range(at, at + rank)), tuple(range(rank)))
+    ufunc.at(places, indices, first)
+    return out
+
+
+def _segment_recurrence(
+    factor: Any, term: Any, index: Any, count: int, reverse: bool, start: float
+) -> Any:
+    """The states of count recurrences s = factor * s + term, each before its step.
+
+    The steps go along axis 0, and index tells which state each of them is of.
+    """
+    out = np.empty(np.shape(factor), factor.dtype)
+    states = np.full((count, *factor.shape[1:]), start, factor.dtype)
+    steps = range(len(factor))
+    for i in reversed(steps) if reverse else steps:
+        out[i] = states[index[i]]
+        states[index[i]] = factor[i] * out[i] + term[i]
+    return out
+
+
 def _scatter_set(
     x: Any, updates: Any, indices: Any, axes: Any, at: int, rank: int
 ) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,9 @@ def gathered_shape(
     return (*free[:at], *index, *free[at:])
 
 
-def _check(name: str, ndim: int, indices: Sequence[TensorType], axes: Any) -> Shape:
+def check_indices(
+    name: str, ndim: int, indices: Sequence[TensorType], axes: Any
+) -> Shape:
     good = (
         len(indices) == len(axes) > 0
         and sorted(set(axes)) == list(axes)
@@ -86,7 +88,7 @@ def _check(name: str, ndim: int, indices: Sequence[TensorType], axes: Any) -> Sh
 def _gather_type(
     x: TensorType, *indices: TensorType, axes: tuple[int, ...], at: int
 ) -> TensorType:
-    index = _check("gather", x.ndim, indices, axes)
+    index = check_indices("gather", x.ndim, indices, axes)
     return x.with_shape(gathered_shape(x.shape, index, axes, at))
 
 
@@ -147,7 +149,7 @@ def _scatter_add_type(
     axes: tuple[int, ...],
     at: int,
 ) -> TensorType:
-    index = _check("scatter_add", len(shape), indices, axes)
+    index = check_indices("scatter_add", len(shape), indices, axes)
     if updates.shape != gathered_shape(shape, index, axes, at):
         raise InternalError(f"scatter_add: {updates} into {shape_text(shape)}")
     return updates.with_shape(shape)
@@ -167,7 +169,7 @@ def _numpy_scatter_add(
     return out
 
 
-def _scatter_text(name: str, node: Node, args: Sequence[str], first: Any) -> str:
+def scatter_text(name: str, node: Node, args: Sequence[str], first: Any) -> str:
     axes, at, rank = node.attrs.axes, node.attrs.at, node.inputs[-1].ndim
     listed = ", ".join(args[-len(axes) :])
     tail = "," if len(axes) == 1 else ""
@@ -185,7 +187,7 @@ scatter_add: Op = linear(
     form=lambda node: Scatter(
         node.attrs.axes, node.attrs.at, node.inputs[1].ndim, "add"
     ),
-    text=lambda node, args: _scatter_text(
+    text=lambda node, args: scatter_text(
         "_scatter_add", node, args, (shape_text(node.attrs.shape), args[0])
     ),
     doc="Zeros of `shape` with the updates added at the indices; repeated ones add up.",
@@ -199,7 +201,7 @@ def _scatter_set_type(
     axes: tuple[int, ...],
     at: int,
 ) -> TensorType:
-    index = _check("scatter_set", x.ndim, indices, axes)
+    index = check_indices("scatter_set", x.ndim, indices, axes)
     if updates.shape != gathered_shape(x.shape, index, axes, at):
         raise InternalError(f"scatter_set: {updates} into {x}")
     return x.with_shape(x.shape)
@@ -272,9 +274,9 @@ scatter_set: Op = linear(
     numpy=_numpy_scatter_set,
     transpose=_scatter_set_transpose,
     form=lambda node: Scatter(
-        node.attrs.axes, node.attrs.at, node.inputs[-1].ndim, "set"
+        node.attrs.axes, node.attrs.at, node.inputs[-1].ndim, "set", over=True
     ),
-    text=lambda node, args: _scatter_text("_scatter_set", node, args, args[:2]),
+    text=lambda node, args: scatter_text("_scatter_set", node, args, args[:2]),
     doc="`x` with its elements at the indices replaced; of repeated indices the last stands.",
 )
 
@@ -343,20 +345,41 @@ def index(x: TensorLike, key: Key) -> Tensor:
     return _selected(select(t.shape, key), t)
 
 
-@function("index_update")
-def index_update(x: TensorLike, idx: Key, v: TensorLike) -> Tensor:
-    """A copy of `x` with `x[idx] = v`; of repeated indices the last stands."""
+def changed(
+    name: str,
+    x: TensorLike,
+    idx: Key,
+    v: TensorLike,
+    change: Callable[..., Tensor],
+) -> Tensor:
+    """A copy of `x` with `x[idx]` changed by `v`.
+
+    `change(old, value)` gives what slices take anew; with integer indices
+    `change(old, value, *indices, axes=, at=)` does, where `value` has the shape of the gather.
+    """
     t = as_tensor(x)
     selection = select(t.shape, idx)
-    block = _settled_value(selection, v, t.dtype, "index_update")
-    if selection.indices:
-        old = _block(selection, t)
-        indices = selection.indices.values()
-        block = scatter_set(old, block, *indices, **selection.gathering)
+    value = _settled_value(selection, v, t.dtype, name)
+    indices = selection.indices.values()
+    if indices:
+        block = change(_block(selection, t), value, *indices, **selection.gathering)
+    else:
+        old = _block(selection, t) if change is not _replaced else value
+        block = change(old, value)
     block = _unblocked(selection, block)
     if selection.is_whole:
         return block
     return update_slice(t, block, start=selection.start, step=selection.step)
+
+
+def _replaced(old: Tensor, value: Tensor, *indices: Tensor, **attrs: Any) -> Tensor:
+    return scatter_set(old, value, *indices, **attrs) if indices else value
+
+
+@function("index_update")
+def index_update(x: TensorLike, idx: Key, v: TensorLike) -> Tensor:
+    """A copy of `x` with `x[idx] = v`; of repeated indices the last stands."""
+    return changed("index_update", x, idx, v, _replaced)
 
 
 @function("index_add")

@@ -127,13 +127,17 @@ class Gather:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """The transpose of `Gather`: operand 0 (shaped like a gather's result) is added (`add`) or
-    written (`set`, over operand 1 first) into the result at the indices in the operands after."""
+    """The transpose of `Gather`: updates (shaped like a gather's result) are written (`set`) into
+    the result at the indices in the operands after, or combined with what is there by an
+    elementwise op: `add`, `multiply`, `maximum`, `minimum`. The result begins as `init`, or where
+    `over` as operand 0, which then stands before the updates."""
 
     axes: tuple[int, ...]
     at: int
     rank: int
     mode: str
+    init: float = 0.0
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +145,15 @@ class Cumulate:
     """Running combination along one axis; `reverse` from the end.
 
     `combine` is an elementwise op, or `recurrence`: element by element the state, from `start`,
-    before the step to operand 0 times the state plus operand 1.
+    before the step to operand 0 times the state plus operand 1. With `places` there are so many
+    states, and operand 2 tells for each index of the axis which one it is.
     """
 
     combine: str
     axis: int
     reverse: bool
     start: float = 0.0
+    places: Dim | None = None
 
 
 @dataclass(frozen=True, slots=True)

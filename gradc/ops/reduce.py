@@ -391,7 +391,7 @@ def total(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return reduce_sum(x, axes=axes) if axes else copy_op(x)
 
 
-def _sum_dtype(given: DType, wanted: DType | None) -> DType:
+def sum_dtype(given: DType, wanted: DType | None) -> DType:
     """The dtype NumPy sums in: small integers and truth values become int64 or uint64."""
     if wanted is not None:
         return wanted
@@ -431,7 +431,7 @@ def sum_(
 ) -> Tensor:
     """The sum over `axis` (None: over all). Small integers are summed as int64."""
     tensor = as_tensor(x)
-    tensor = _strong(tensor, _sum_dtype(tensor.dtype, dtype))
+    tensor = _strong(tensor, sum_dtype(tensor.dtype, dtype))
     axes = axes_of(axis, tensor.ndim)
     found = kept(total(_masked(tensor, where, 0), axes), tensor, axes, keepdims)
     return found if initial is None else found + _strong(initial, tensor.dtype)
@@ -449,7 +449,7 @@ def prod(
 ) -> Tensor:
     """The product over `axis` (None: over all). Its derivative is exact with zeros."""
     tensor = as_tensor(x)
-    tensor = _strong(tensor, _sum_dtype(tensor.dtype, dtype))
+    tensor = _strong(tensor, sum_dtype(tensor.dtype, dtype))
     axes = axes_of(axis, tensor.ndim)
     masked = _masked(tensor, where, 1)
     found = reduce_prod(masked, axes=axes) if axes else copy_op(masked)
@@ -631,7 +631,7 @@ def count_nonzero(
 # ------------------------------------------------------------------------------ means
 
 
-def _mean_dtype(given: DType, wanted: DType | None) -> DType:
+def mean_dtype(given: DType, wanted: DType | None) -> DType:
     if wanted is not None:
         return wanted
     return given if given.is_inexact else float64
@@ -648,7 +648,7 @@ def mean(
 ) -> Tensor:
     """The mean over `axis` (None: over all); of integers as float64, of no elements NaN."""
     tensor = as_tensor(x)
-    tensor = _strong(tensor, _mean_dtype(tensor.dtype, dtype))
+    tensor = _strong(tensor, mean_dtype(tensor.dtype, dtype))
     axes = axes_of(axis, tensor.ndim)
     summed = sum_(tensor, axes, keepdims=keepdims, where=where)
     if where is None:
@@ -723,7 +723,7 @@ def nanmean(
 ) -> Tensor:
     """The mean over `axis` of what is not NaN."""
     tensor = as_tensor(x)
-    tensor = _strong(tensor, _mean_dtype(tensor.dtype, dtype))
+    tensor = _strong(tensor, mean_dtype(tensor.dtype, dtype))
     present = convert(logical_not(isnan(tensor)), tensor.dtype)
     count = sum_(present, axis, keepdims=keepdims, where=where)
     return divide(nansum(tensor, axis, keepdims=keepdims, where=where), count)

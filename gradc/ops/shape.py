@@ -228,11 +228,11 @@ def _pad_text(x: str, before: Dims, after: Dims, fill: float) -> str:
         f"({dim_text(a)}, {dim_text(b)})" for a, b in zip(before, after, strict=True)
     )
     widths = f"({pairs},)" if len(before) == 1 else f"({pairs})"
-    value = "" if fill == 0 else f", constant_values={_fill_text(fill)}"
+    value = "" if fill == 0 else f", constant_values={fill_text(fill)}"
     return f"np.pad({x}, {widths}{value})"
 
 
-def _fill_text(fill: float) -> str:
+def fill_text(fill: float) -> str:
     text = repr(fill)
     return {"inf": "np.inf", "-inf": "-np.inf", "nan": "np.nan"}.get(text, text)
 
@@ -244,7 +244,7 @@ def _embed_text(node: Node, args: Sequence[str]) -> str:
         sides = zip(attrs.shape, x, attrs.start, strict=True)
         after = tuple(whole - a - d for whole, d, a in sides)
         return _pad_text(args[0], attrs.start, after, fill)
-    tail = "" if fill == 0 else f", {_fill_text(fill)}"
+    tail = "" if fill == 0 else f", {fill_text(fill)}"
     where = _section(x, attrs.shape, attrs)
     return f"_embedded({args[0]}, {shape_text(attrs.shape)}, {where}{tail})"
 

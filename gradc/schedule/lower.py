@@ -441,7 +441,12 @@ class _Lowering:
                     return
         if first.kind == "cumulate":
             value.total = self.fresh("running")
-            self.buffers[value.total] = Buffer(value.total, tensor.dtype, (), "tile")
+            places = _places_of(first)
+            states: tuple[Dim, ...] = () if places is None else (places,)
+            literal = all(isinstance(d, int) for d in states)
+            self.buffers[value.total] = Buffer(
+                value.total, tensor.dtype, states, "tile" if literal else "workspace"
+            )
         if tensor in outputs:
             value.buffer = outputs[tensor]
             value.kept = tuple(range(tensor.ndim))
@@ -463,12 +468,7 @@ class _Lowering:
     ) -> tuple[int, ...]:
         """A buffer's dimensions: those of the outer loops that write it first, those that library
         calls take as a whole last."""
-        whole = {
-            d
-            for index in accesses
-            for d, i in enumerate(index)
-            if not isinstance(i, Affine)
-        }
+        whole = {d for index in accesses for d, i in enumerate(index) if i is WHOLE}
         depth = {loop.axis: k for k, loop in enumerate(self.paths[writer])}
 
         def level(d: int) -> int:
@@ -625,7 +625,7 @@ class _Lowering:
             value = self.values[unit.out]
             init = unit.init
             if unit.kind == "cumulate":
-                before.append(Store(value.total, (), "=", _init(init, unit.out.dtype)))
+                before.append(self.begun(unit, value.total))
                 continue
             if value.total:
                 assert value.total_dtype is not None
@@ -644,6 +644,15 @@ class _Lowering:
             else:
                 before += self.initialise(unit, value, init)
         return before, after
+
+    def begun(self, unit: Unit, total: str) -> Stmt:
+        """The states of a recurrence, or the one there is, before its first step."""
+        start, places = _init(unit.init, unit.out.dtype), _places_of(unit)
+        if places is None:
+            return Store(total, (), "=", start)
+        axis = self.fresh("place")
+        one = Store(total, (Lin(0, ((axis, 1),)),), "=", start)
+        return Loop(axis, places, (one,), "lanes")
 
     def initialise(self, unit: Unit, value: _Value, init: float) -> list[Stmt]:
         """Set an accumulator in memory, over the axes that are bound inside its loop."""
@@ -718,14 +727,18 @@ class _Lowering:
     def cumulate(self, unit: Unit, value: _Value) -> list[Stmt]:
         """A running total: add this element, keep it. A recurrence keeps its state, then steps."""
         total, dtype = value.total, unit.out.dtype
-        state = Load(total, (), dtype)
+        places = _places_of(unit) is not None
+        statements, found = self.looked_up(unit) if places else ([], [])
+        at: tuple[Index, ...] = tuple(found)
+        state = Load(total, at, dtype)
         keep = Store(value.buffer, self.own_index(unit, value), "=", state)
-        args = [self.load(unit, read) for read in unit.reads]
         if unit.combine == "recurrence":
-            factor, term = args
+            factor, term = (self.load(unit, read) for read in unit.reads[:2])
             moved = Apply("multiply", (factor, state), dtype)
-            return [keep, Store(total, (), "=", Apply("add", (moved, term), dtype))]
-        return [Store(total, (), MODES[unit.combine], args[0]), keep]
+            step = Store(total, at, "=", Apply("add", (moved, term), dtype))
+            return [*statements, keep, step]
+        (args,) = (self.load(unit, read) for read in unit.reads)
+        return [Store(total, (), MODES[unit.combine], args), keep]
 
     def looked_up(
         self, unit: Unit, path: Path | None = None
@@ -733,12 +746,18 @@ class _Lowering:
         """The indices of a gather or scatter, wrapped and checked in the body at `path` (default:
         the unit's), unless they are already, there or in a body around it."""
         path = self.paths[unit] if path is None else path
-        source = unit.out if unit.kind == "scatter" else unit.node.inputs[0]
-        sizes = [source.shape[a] for a in unit.node.attrs.axes]
+        axes: tuple[int, ...] = (
+            (0,) if unit.kind == "cumulate" else unit.node.attrs.axes
+        )
+        source = unit.out.shape if unit.kind == "scatter" else unit.node.inputs[0].shape
+        if unit.kind == "cumulate":
+            source = unit.node.attrs.shape
+        sizes = [source[a] for a in axes]
         statements: list[Stmt] = []
         found: list[Expr] = []
         given_as = unit.node.inputs[len(unit.node.inputs) - len(sizes) :]
-        for k, (read, size) in enumerate(zip(unit.reads[1:], sizes, strict=True)):
+        reads = unit.reads[len(unit.reads) - len(sizes) :]
+        for k, (read, size) in enumerate(zip(reads, sizes, strict=True)):
             expr = self.load(unit, read)
             if self.is_inside(read, expr, size):
                 found.append(expr)
@@ -772,9 +791,7 @@ class _Lowering:
                 ),
                 bool_,
             )
-            failure = Failure(
-                "index", unit.node, given_as[k], unit.node.attrs.axes[k], size
-            )
+            failure = Failure("index", unit.node, given_as[k], axes[k], size)
             statements.append(Check(good, self.failure(failure)))
             self.looked[path, place] = at
             found.append(at)
@@ -1010,6 +1027,13 @@ def _statements_of(loop: LoopItem) -> list[str]:
 
 def _terms(index: object) -> tuple[tuple[int, Dim], ...]:
     return index.terms if isinstance(index, Affine) else ()
+
+
+def _places_of(unit: Unit) -> Dim | None:
+    """How many states a recurrence has, where it has more than one."""
+    form = unit.node.op.form(unit.node) if unit.node.op.form is not None else None
+    assert isinstance(form, Cumulate)
+    return form.places
 
 
 def _is_reversed(unit: Unit, loop: LoopItem) -> bool:

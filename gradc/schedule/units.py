@@ -459,11 +459,14 @@ class _Maker:
         elif isinstance(form, Scatter):
             self.scatter(node, form)
         elif isinstance(form, Cumulate):
+            operands = [(t, same) for t in node.inputs]
+            if form.places is not None:
+                operands[-1] = (node.inputs[-1], (axis(form.axis),))
             self.add(
                 node,
                 "cumulate",
                 out.shape,
-                [(t, same) for t in node.inputs],
+                operands,
                 combine=form.combine,
                 init=form.start,
             )
@@ -562,7 +565,7 @@ class _Maker:
 
     def scatter(self, node: Node, form: Scatter) -> None:
         out = node.out
-        first = 1 if form.mode == "add" else 2
+        first = 2 if form.over else 1
         updates = node.inputs[first - 1]
         middle = range(form.at, form.at + form.rank)
         rest = iter([k for k in range(updates.ndim) if k not in middle])
@@ -572,10 +575,10 @@ class _Maker:
         )
         if out in self.sums:
             self.begin(node)
-        elif form.mode == "add":
-            self.add(node, "fill", out.shape, [], init=0.0)
-        else:
+        elif form.over:
             self.add(node, "part", out.shape, [(node.inputs[0], identity(out.ndim))])
+        else:
+            self.add(node, "fill", out.shape, [], init=form.init)
         lookups = [(t, tuple(axis(k) for k in middle)) for t in node.inputs[first:]]
         self.add(
             node,
@@ -583,7 +586,7 @@ class _Maker:
             updates.shape,
             [(updates, identity(updates.ndim)), *lookups],
             store=store,
-            combine="add" if form.mode == "add" else "",
+            combine="" if form.mode == "set" else form.mode,
         )
 
     def call(self, node: Node, core: int) -> None:

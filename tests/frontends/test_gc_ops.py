@@ -184,6 +184,13 @@ OTHERS = [
         "searchsorted(v, x, side='right')",
     ),
     *(
+        "gradients(sum(segment_max(v, i[:3, 0], 4)), v)[0]",
+        "gradients(sum(segment_prod(v, i[:3, 0], K)), v)[0]",
+        "segment_prod(v, i[:3, 0], 4)",
+        "index_min(x, (j, 1), 0.5)",
+        "gather_nd(s, [[0, 1], [2, 2]])",
+    ),
+    *(
         "sliding_window_view(x, 2, 1)",
         "convolve(x[:, 0], v, 'same')",
         "gradients(sum(sliding_window_view(s, (2, 2)) ** 2), s)[0]",

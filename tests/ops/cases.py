@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import segments
 import windows
 from rows import Row
 from scipy import special as sp
@@ -1103,4 +1104,5 @@ ALL = [
     *DIFFERENCE,
     *COMPOSITE,
     *windows.ROWS,
+    *segments.ROWS,
 ]

@@ -14,6 +14,7 @@ from gradc.graph import Graph, Output, Tensor
 from gradc.ops.basic import input_
 from gradc.ops.evaluator import evaluate
 from gradc.ops.functions import as_tensor
+from gradc.ops.keys import index_constant
 from gradc.passes.expand import expand
 from gradc.passes.merge import merge
 from gradc.types import TensorType, dtype_of
@@ -758,6 +759,44 @@ WINDOWS = [
 ]
 
 
+SEGMENTS = [
+    Point(
+        "segment_max: ties share, an empty segment is -inf",
+        lambda x: call("segment_max")(x, index_constant([0, 0, 2, 2]), 3),
+        [[1.0, 1.0, -inf, -inf]],
+        [1, -inf, -inf],
+        [[0.5, 0.5, 0.5, 0.5]],
+    ),
+    Point(
+        "segment_min of a NaN",
+        lambda x: call("segment_min")(x, index_constant([0, 0, 1]), 2),
+        [[nan, 1.0, 2.0]],
+        [nan, 2],
+        [[nan, nan, 1]],
+    ),
+    Point(
+        "segment_prod with zeros, overflow and underflow",
+        lambda x: call("segment_prod")(x, index_constant([0, 1, 0, 1, 2, 2, 2]), 4),
+        [[0.0, 0.0, 3.0, 0.0, 1e-200, 1e-200, 1e200]],
+        [0, 0, 0, 1],
+        [[3, 0, 0, 0, 1, 1, 0]],
+    ),
+    Point(
+        "segment_mean of an empty segment",
+        lambda x: call("segment_mean")(x, index_constant([1, 1]), 2),
+        [[1.0, 2.0]],
+        [0, 1.5],
+        [[0.5, 0.5]],
+    ),
+    Point(
+        "index_max: all that are the largest share",
+        lambda x, v: call("index_max")(x, index_constant([0, 0, 2]), v),
+        [[1.0, -inf, 3.0], [1.0, 1.0, 2.0]],
+        [1, -inf, 3],
+        [[1 / 3, 1, 1], [1 / 3, 1 / 3, 0]],
+    ),
+]
+
 POINTS = [
     *ELEMENTWISE,
     *ELEMENTARY,
@@ -767,4 +806,5 @@ POINTS = [
     *SORT,
     *COMPOSITE,
     *WINDOWS,
+    *SEGMENTS,
 ]
