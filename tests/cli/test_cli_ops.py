@@ -25,7 +25,7 @@ def test_the_list_has_every_function(gradc: Shell) -> None:
 @pytest.mark.parametrize(
     ("name", "op", "derivative"),
     [
-        ("abs", "absolute", "partials"),
+        ("abs", "absolute", "explicit"),
         ("sum", "reduce_sum", "linear"),
         ("where", "select", "linear"),
         ("matmul", "contract", "bilinear"),
