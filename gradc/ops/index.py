@@ -518,6 +518,8 @@ def choose(a: TensorLike, choices: Nested, mode: str = "raise") -> Tensor:
         rows = reshaped(choices, (count, *[1] * (len(shape) - len(lead)), *lead))
         table = broadcast_to(rows, (count, *shape))
     else:
+        if not isinstance(choices, list | tuple):
+            raise ShapeError("choose: expected choices, found a number")
         parts = list(choices)
         if not parts:
             raise ShapeError("choose: there are no choices", code="length-mismatch")

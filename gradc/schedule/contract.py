@@ -81,7 +81,7 @@ def _choice(node: Node) -> Product | str:
     form = node.op.form(node) if node.op.form is not None else None
     if not isinstance(form, Contract):
         return "it is no contraction"
-    if node.out.dtype.name not in ("float32", "float64"):
+    if node.out.dtype.name not in BLAS:
         return f"BLAS has no {node.out.dtype}"
     sizes = _sizes(node, form)
     inner = tuple(v for v in form.lhs if v not in form.out)

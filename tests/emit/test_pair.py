@@ -276,9 +276,10 @@ def test_the_examples_pass_their_own_test(path, tmp_path):
     done = selftest(module)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert all(": agrees: " in line for line in lines), done.stdout
-    asks = "def value_and_gradients(" in module.read_text("utf-8")
-    assert bool(lines) == asks
+    if "def value_and_gradients(" in module.read_text("utf-8"):
+        assert lines and all(": agrees: " in line for line in lines), done.stdout
+    else:
+        assert lines == ["inconclusive: the module has no gradients"]
 
 
 @pytest.mark.parametrize(
